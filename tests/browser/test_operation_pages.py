@@ -96,6 +96,11 @@ _NOTE_TEXTS = """() => {
     };
 }"""
 
+_IS_PAINTED = """() => new Promise((done) => {
+    const look = () => (window.painted.some(([text]) => text === "99+") ? done() : requestAnimationFrame(look));
+    look();
+})"""
+
 
 async def test_a_long_queue_says_how_many_more_there_are_and_a_large_number_fits(service: Service, tab: Tab) -> None:
     await service.api("PUT", "pools/standstill", json={"slots": 0})
@@ -109,7 +114,7 @@ async def test_a_long_queue_says_how_many_more_there_are_and_a_large_number_fits
 
     await page.add_init_script(f"({_NOTE_TEXTS})()")
     await page.goto(f"{tab.url}/dags/throng")
-    await page.wait_for_function("window.painted.some(([text]) => text === '99+')")
+    await page.evaluate(_IS_PAINTED)
     ((width, room),) = {(width, room) for text, width, room in await page.evaluate("window.painted") if text == "99+"}
     assert width <= room
     await service.api("POST", "dags/throng/runs/many/cancel", json={})
