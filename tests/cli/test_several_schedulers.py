@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from aiosched.cli.serve.peers import number_of_schedulers, settings_of_each
+from aiosched.cli.serve.peers import Peers, number_of_schedulers, settings_of_each
 from aiosched.config import Settings
 from aiosched.config.sections import ExecutorSettings
 from tests.cli.conftest import Cli
@@ -135,3 +136,26 @@ def test_none_outlives_the_process_that_started_it(folder: Path, dsn: str) -> No
         wait_for(process, "ready")
         stop(process)
         assert process.returncode == 0
+
+
+async def test_one_that_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried = asyncio.Event()
+
+    async def refuse(*_: object, **__: object) -> None:
+        if caplog.records:
+            tried.set()
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("asyncio.create_subprocess_exec", refuse)
+    monkeypatch.setattr("aiosched.cli.serve.peers._AGAIN", (0.0, 0.0))
+    peers = Peers(Settings(), "postgresql://nowhere/x", 1, show=lambda _: None, on_partitions=lambda: None)
+    peers.start()
+    try:
+        async with asyncio.timeout(30):
+            await tried.wait()
+    finally:
+        await peers.stop()
+
+    assert "Cannot allocate memory); starting it again" in caplog.text

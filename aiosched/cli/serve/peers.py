@@ -67,14 +67,17 @@ class PeerScheduler:
         pause, longest = _AGAIN
         while not self._is_ending:
             began = time.monotonic()
-            code = await self._run()
+            try:
+                end = f"exit code {await self._run()}"
+            except (OSError, ValueError) as error:  # no process could be started, or what it told is no message
+                end = f"{type(error).__name__}: {error}"
             self.partitions, self.running = frozenset(), []
             self._has_announced.set()
             self._has_drained.set()
             if self._is_ending:
                 return
             pause = _AGAIN[0] if time.monotonic() - began > _LONG_LIFE else pause
-            logger.warning("scheduler %s ended (exit code %s); starting it again in %.0f s", self.name, code, pause)
+            logger.warning("scheduler %s ended (%s); starting it again in %.0f s", self.name, end, pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
@@ -120,6 +123,9 @@ class PeerScheduler:
                 pass_fds=(writing,),
                 start_new_session=True,  # Ctrl-C in the terminal is for this process
             )  # fmt: skip
+        except OSError:
+            os.close(reading)
+            raise
         finally:
             os.close(writing)
         told = asyncio.StreamReader(limit=2**20)
@@ -134,6 +140,8 @@ class PeerScheduler:
             return await child.wait()
         finally:
             transport.close()
+            if child.returncode is None:
+                child.kill()
 
     def _hear(self, told: dict[str, Any]) -> None:
         match told:
