@@ -69,6 +69,7 @@ async def something_to_see(service: Service, once: set[str]) -> None:
 async def test_every_page_of_the_navigation(service: Service, tab: Tab, once: set[str]) -> None:
     await something_to_see(service, once)
     page = await tab.open("/")
+    await settled(page)
     links = await page.locator("nav.side a.item").evaluate_all(LINKS)
     assert len(links) > 10
     for words, address in links:

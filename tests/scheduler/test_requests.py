@@ -14,6 +14,7 @@ from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import InternalError, NotFound, Refused
+from aiosched.parsing.store import register_specs
 from aiosched.scheduler.requests import commands
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
@@ -95,6 +96,19 @@ async def test_more_requests_than_fit_one_pass_are_all_applied(dsn: str, db: Dat
 
     async with running(dsn, clock) as it:
         assert len(await it.runs("d")) == 210
+
+
+async def test_a_request_for_a_dag_whose_notification_has_not_arrived_yet_is_applied(
+    dsn: str, db: Database, clock: FakeClock
+) -> None:
+    async with running(dsn, clock) as it:
+        await it.settled()
+        async with db.transaction() as conn:
+            await register_specs(conn, [dag("new")], now=NEW_YEAR)
+
+        await it.trigger("new", "r")
+
+        assert await it.runs("new") == {"r": "running"}
 
 
 async def test_a_dag_that_takes_no_manual_runs_refuses_them_and_stays_paused(dsn: str, clock: FakeClock) -> None:

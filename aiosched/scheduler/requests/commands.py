@@ -31,6 +31,7 @@ import asyncpg
 from aiosched.core.creation.run_creation import check_manual_run, check_run_type
 from aiosched.core.requests.requests import CancelRun, DeleteDag, EmitAsset, Pause, ReleaseDag, Trigger, Unpause
 from aiosched.core.requests.stored import decode
+from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RUN_FINISHED, RunType
 from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import inbox, runs
@@ -48,7 +49,7 @@ from aiosched.errors import (
     Refused,
     StaleRows,
 )
-from aiosched.scheduler.partitions.loading import plan_next, set_paused
+from aiosched.scheduler.partitions.loading import plan_next, reload_dags, set_paused
 from aiosched.scheduler.partitions.previous_run import invalidate_past
 from aiosched.scheduler.partitions.quarantine import release
 from aiosched.scheduler.requests import clearing
@@ -142,7 +143,7 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
             await release(session, command.dag_id or "", command.id)
             return None
         session.cache.quarantine.refuse_dag(command.dag_id)
-        dag = session.cache.dags.get(command.dag_id or "")
+        dag = await _dag_of(session, command.dag_id or "")
         if dag is None or command.verb in ("trigger", "backfill_create"):
             session.cache.unreadable.refuse_dag(command.dag_id)
         if dag is None:
@@ -159,6 +160,14 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
         logger.exception("the request %s by %s hit a bug", command.verb, command.requested_by)
         message = f"{command.verb} hit a bug in the scheduler ({error!r}); its log has the details. Please report it."
         return CommandResult("refused", {"error": message, "exit_code": InternalError.exit_code})
+
+
+async def _dag_of(session: Session, dag_id: str) -> OwnedDag | None:
+    """The DAG of a request. One that was stored after the last reading of the DAGs is read now: a request for a new
+    DAG may arrive while its notification waits."""
+    if dag_id not in session.cache.dags:
+        await reload_dags(session, {partition_of(dag_id)})
+    return session.cache.dags.get(dag_id)
 
 
 def _exit_code(error: AioschedError) -> int:
