@@ -9,6 +9,7 @@ from typing import Final
 
 from benchmarks.airflow_names import airflow_names
 from benchmarks.api import api_latencies, api_load
+from benchmarks.chain_steps import chain_steps
 from benchmarks.endurance import endurance
 from benchmarks.engines import CELERY, DASK, KUBERNETES, Rival, against
 from benchmarks.figures import Finding
@@ -93,6 +94,9 @@ SCENARIOS: Final = MappingProxyType(
         ),
         "takeover": Scenario("SIGKILL of one of three until its DAGs move again", takeover, 100, "deaths", 1800, 2400),
         "sustained": Scenario("open-loop arrivals at 500, 1,000 and 2,000 tasks/s", sustained, 0, "tasks/s", 120),
+        "chain-steps": Scenario(
+            "a chain step by step: where the time between two bodies goes", chain_steps, 200, "tasks"
+        ),
         "flood": Scenario("lag of other DAGs beside one with very many tasks", flood, 50_000, "tasks at once", 20),
         "endurance": Scenario("what grows in two hours of `serve`", endurance, 200, "tasks/s", 7200, 8000),
         "engine-dask": _engine(DASK),

@@ -27,6 +27,7 @@ from aiosched.scheduler import SchedulerEvent
 from aiosched.scheduler.gc_tuning import rare_collections
 from benchmarks import measure, record
 from benchmarks.lag import lags, percentile, summarise
+from benchmarks.record import Record
 from benchmarks.report import Result
 from benchmarks.shapes import CallableKind, Shape, dag_files
 from benchmarks.stage import Folders, Stage, TooSlow, stage, unlimited
@@ -80,11 +81,13 @@ async def run(
     seed: Seed | None = None,
     rehearsed: bool = False,
     around: Surroundings | None = None,
+    keep: list[Record] | None = None,
 ) -> Result:
     """Run `shape` once; `lead` and `timeout` are seconds for reading the DAGs and for running them.
 
     `seed` fills the database before the service starts; `rehearsed`: the shape runs once unmeasured after that.
-    `around` is there while it runs (the processes of an engine, say), and changes the scheduler's settings.
+    `around` is there while it runs (the processes of an engine, say), and changes the scheduler's settings. `keep`
+    gets what the bodies wrote down.
     Raises TooSlow naming what was still missing.
     """
     async with stage() as at:
@@ -94,7 +97,10 @@ async def run(
         if rehearsed:
             await _rehearse(shape, executor, kind, at, timeout)
         lead = default_lead(shape) if lead is None else lead
-        return await _measured(shape, executor, kind, at, lead, timeout, around or _nothing_around)
+        result = await _measured(shape, executor, kind, at, lead, timeout, around or _nothing_around)
+        if keep is not None:
+            keep += record.read(at.folders.records)
+        return result
 
 
 def _nothing_around(_: Stage) -> AbstractAsyncContextManager[Callable[[Settings], None]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiosched.authoring.base.dependencies import Dependable
 from aiosched.authoring.base.params import DagParam
-from aiosched.authoring.tasks.xcom_arg import Output
+from aiosched.authoring.tasks.xcom_arg import MAPPINGS, PLAIN, SEQUENCES, Output
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import TaskSignal, TaskTimeout, TemplateError
 
@@ -59,6 +59,10 @@ def render_task(task: T, context: Context, *, verbatim: Iterable[Any] = (), in_p
     return twin
 
 
+_FILLED: Final = (Output, DagParam, literal)
+_NEVER_FILLED: Final = (int, float, bytes, datetime, Dependable)
+
+
 def _rendered_by_itself(task: T, context: Context, kept: Container[int], *, in_place: bool) -> T:
     twin = task if in_place else copy.copy(task)
     verbatim = {name: value for name in twin.template_fields if id(value := getattr(twin, name, None)) in kept}
@@ -85,31 +89,31 @@ def render_label(task: Task, context: Context) -> str:
 
 def needs_rendering(value: Any, task: Task) -> bool:
     """Whether `value` holds a template, a template file's name, a `literal` or an output of a task."""
-    if value is None or (isinstance(value, (str, tuple, dict, list)) and not value):
+    if type(value) in PLAIN:
         return False
     if isinstance(value, str):
-        return any(mark in value for mark in MARKS) or _is_file(value, task)
-    if isinstance(value, int | float | bytes | datetime):
-        return False
-    if isinstance(value, Mapping):
-        return any(needs_rendering(item, task) for item in value.values())
-    if isinstance(value, list | tuple | set | frozenset):
-        return any(needs_rendering(item, task) for item in value)
-    if isinstance(value, Output | DagParam | literal):
+        return ("{" in value and any(mark in value for mark in MARKS)) or _is_file(value, task)
+    if isinstance(value, SEQUENCES):
+        return any([needs_rendering(item, task) for item in value])
+    if isinstance(value, _FILLED):
         return True
-    return not isinstance(value, Dependable) and any(
-        needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ())
-    )
+    if isinstance(value, MAPPINGS):
+        return any([needs_rendering(item, task) for item in value.values()])
+    if isinstance(value, _NEVER_FILLED):
+        return False
+    return any(needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ()))
 
 
 def has_templates(value: Any, task: Task) -> bool:
     """Whether a text in `value` is a template or the name of a template file; outputs of other tasks are none."""
-    if isinstance(value, Output | DagParam | literal):
+    if type(value) in PLAIN:
         return False
-    if isinstance(value, Mapping):
-        return any(has_templates(item, task) for item in value.values())
-    if isinstance(value, list | tuple | set | frozenset):
-        return any(has_templates(item, task) for item in value)
+    if isinstance(value, SEQUENCES):
+        return any([has_templates(item, task) for item in value])
+    if isinstance(value, _FILLED):
+        return False
+    if isinstance(value, MAPPINGS):
+        return any([has_templates(item, task) for item in value.values()])
     return needs_rendering(value, task)
 
 
@@ -154,7 +158,7 @@ def _rendered(value: Any, task: Task, context: Context, kept: Container[int]) ->
         return value.value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_rendered(item, task, context, kept) for item in value))
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, SEQUENCES):
         return type(value)(_rendered(item, task, context, kept) for item in value)
     if isinstance(value, dict):
         return {key: _rendered(item, task, context, kept) for key, item in value.items()}
@@ -173,11 +177,12 @@ def _is_file(value: str, task: Task) -> bool:
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _strings(item)
-    elif isinstance(value, list | tuple | set | frozenset):
+    elif isinstance(value, SEQUENCES):
         for item in value:
+            if type(item) not in PLAIN:
+                yield from _strings(item)
+    elif isinstance(value, MAPPINGS):
+        for item in value.values():
             yield from _strings(item)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 
 import msgspec
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.tasks.setup_scopes import Scope
 
+# Kinds of arguments. Tuples: a union in a call of isinstance is built at each call.
+PLAIN: Final = frozenset({NoneType, bool, int, float, bytes})  # never contain anything to fill in
+SEQUENCES: Final = (list, tuple, set, frozenset)
+MAPPINGS: Final = (dict, Mapping)
+_SCALARS: Final = (NoneType, str, int, float, bytes)
 _NO_FILL: Final = object()
 
 
@@ -330,12 +335,13 @@ def iter_outputs(value: Any) -> Iterator[Output]:
     """Every output inside `value`: in lists, tuples, sets, values of dicts, template fields of objects."""
     if isinstance(value, Output):
         yield value
-    elif isinstance(value, str | int | float | bytes) or value is None:
+    elif isinstance(value, _SCALARS):
         return
-    elif isinstance(value, list | tuple | set | frozenset):
+    elif isinstance(value, SEQUENCES):
         for item in value:
-            yield from iter_outputs(item)
-    elif isinstance(value, dict | Mapping):
+            if type(item) not in PLAIN:
+                yield from iter_outputs(item)
+    elif isinstance(value, MAPPINGS):
         for item in value.values():
             yield from iter_outputs(item)
     elif not isinstance(value, Dependable):
