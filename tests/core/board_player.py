@@ -36,7 +36,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEGAL = {(old, new) for (old, _), new in TRANSITIONS.items()}
 LEGAL_FOR_RUNS = {(old, new) for (old, _), new in RUN_TRANSITIONS.items()}
 
-_row = attrgetter(*(f.name for f in dataclasses.fields(Instance) if f.name not in ("stored_state", "stored_try")))
+_row = attrgetter(*(name for name in Instance.__struct_fields__ if name not in ("stored_state", "stored_try")))
 _run_row = attrgetter(*(f.name for f in dataclasses.fields(Run)))
 
 
@@ -125,7 +125,7 @@ class Rows:
             row = self.instances[i.task]
             assert (row.state, row.try_number) == (i.stored_state, i.stored_try), "the guard of the update"
             i.stored_state, i.stored_try = i.state, i.try_number
-            self.instances[i.task] = dataclasses.replace(i)
+            self.instances[i.task] = copy.copy(i)
         for i in effects.rows.forget_xcoms:
             self.xcoms = {key: value for key, value in self.xcoms.items() if key[0] != i.task}
         self.xcoms |= {(i.task, value.key): value.value for i, value in effects.rows.xcoms}
@@ -260,7 +260,7 @@ class Player:
 
     def _read(self) -> None:
         assert self.rows.run is not None
-        rows = [dataclasses.replace(row) for row in self.rows.instances.values()]
+        rows = [copy.copy(row) for row in self.rows.instances.values()]
         self.board = board_of(self.graph, dataclasses.replace(self.rows.run), rows)
         for (task, key), value in self.rows.xcoms.items():
             if key == SKIPPED_DOWNSTREAM and (branch := self.board.find(task)) is not None:

@@ -6,12 +6,13 @@ counts are compared with counts made afresh, and deciding again must change noth
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 from board_player import NOW, board_of, counts_of, new_run
 from hypothesis import given
@@ -118,7 +119,7 @@ class Play:
         self.story, self.crashes, self.commits = story, crashes, count()
         graph = story.graph
         rows = new_instances(graph, range(len(graph)))
-        self.rows: dict[Place, Instance] = {(i.task, i.map_index): dataclasses.replace(i) for i in rows}
+        self.rows: dict[Place, Instance] = {(i.task, i.map_index): copy.copy(i) for i in rows}
         self.values: dict[Place, int] = {}
         self.calls: dict[Place, int] = {}
         self.board = board_of(graph, new_run(), rows)
@@ -190,7 +191,7 @@ class Play:
     def _commit(self) -> None:
         effects = self.board.effects
         for i in effects.rows.expanded:
-            self.rows[i.task, 0] = dataclasses.replace(self.rows.pop((i.task, -1)), map_index=0)
+            self.rows[i.task, 0] = msgspec.structs.replace(self.rows.pop((i.task, -1)), map_index=0)
         for i in effects.rows.created:
             assert (i.task, i.map_index) not in self.rows
             self.rows[i.task, i.map_index] = Instance(i.task, i.map_index, max_tries=i.max_tries)
@@ -198,7 +199,7 @@ class Play:
             row = self.rows[i.task, i.map_index]
             assert (row.state, row.try_number) == (i.stored_state, i.stored_try), "the guard of the update"
             i.stored_state, i.stored_try = i.state, i.try_number
-            self.rows[i.task, i.map_index] = dataclasses.replace(i)
+            self.rows[i.task, i.map_index] = copy.copy(i)
         for i in effects.rows.forget_xcoms:
             self.values.pop((i.task, i.map_index), None)
         for i, value in effects.rows.xcoms:
@@ -214,7 +215,7 @@ class Play:
             self._read()
 
     def _read(self) -> None:
-        self.board = board_of(self.story.graph, self.board.run, [dataclasses.replace(i) for i in self.rows.values()])
+        self.board = board_of(self.story.graph, self.board.run, [copy.copy(i) for i in self.rows.values()])
         for (task, index), length in self.values.items():
             self.board.learn_length(task, index, length)
         self.board.resume()

@@ -6,7 +6,7 @@ This file needs no Jinja; runtime/templates.py, which renders templates, is impo
 from __future__ import annotations
 
 import copy
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -94,14 +94,16 @@ def needs_rendering(value: Any, task: Task) -> bool:
     if isinstance(value, str):
         return ("{" in value and any(mark in value for mark in MARKS)) or _is_file(value, task)
     if isinstance(value, SEQUENCES):
-        return any([needs_rendering(item, task) for item in value])
+        return any(needs_rendering(item, task) for item in value)
     if isinstance(value, _FILLED):
         return True
     if isinstance(value, MAPPINGS):
-        return any([needs_rendering(item, task) for item in value.values()])
+        return any(needs_rendering(item, task) for item in value.values())
     if isinstance(value, _NEVER_FILLED):
         return False
-    return any(needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ()))
+    return any(
+        needs_rendering(getattr(value, name, None), task) for name in getattr(type(value), "template_fields", ())
+    )
 
 
 def has_templates(value: Any, task: Task) -> bool:
@@ -109,11 +111,11 @@ def has_templates(value: Any, task: Task) -> bool:
     if type(value) in PLAIN:
         return False
     if isinstance(value, SEQUENCES):
-        return any([has_templates(item, task) for item in value])
+        return any(has_templates(item, task) for item in value)
     if isinstance(value, _FILLED):
         return False
     if isinstance(value, MAPPINGS):
-        return any([has_templates(item, task) for item in value.values()])
+        return any(has_templates(item, task) for item in value.values())
     return needs_rendering(value, task)
 
 

@@ -18,9 +18,11 @@ from aiosched.core.values.messages import AttemptKey, StoredXCom, XComValue
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 
 
-@dataclass(slots=True, eq=False)
-class Instance:
-    """One task instance. `stored_*` are the values that the database has (or that were sent to it)."""
+class Instance(msgspec.Struct, eq=False, gc=False):
+    """One task instance. `stored_*` are the values that the database has (or that were sent to it).
+
+    The garbage collector leaves instances alone: there may be a million of them, and none refers to anything.
+    """
 
     task: int
     map_index: int = -1

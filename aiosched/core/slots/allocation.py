@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from aiosched.core.slots.competing_demands import CompetingDemand, DemandPlace
 from aiosched.core.values.messages import AttemptKey
 
@@ -247,38 +249,23 @@ class Room:
         return max(0, min(self.open, executor.open_async if is_async else executor.open))
 
 
-class Candidate:
-    """A task instance in state scheduled, with what it needs. Compared by identity."""
+class Candidate(msgspec.Struct, eq=False, gc=False):
+    """A task instance in state scheduled, with what it needs. Compared by identity.
 
-    __slots__ = (
-        "dag", "defers", "executor", "is_async", "key", "logical_at", "pool", "pool_slots", "rank", "task", "weight",
-    )  # fmt: skip
+    The garbage collector leaves candidates alone: nothing that they refer to refers to them.
+    """
 
-    def __init__(
-        self,
-        key: AttemptKey,
-        dag: DagRoom,
-        *,
-        pool: str = "default_pool",
-        pool_slots: int = 1,
-        weight: int = 1,
-        logical_at: float = math.inf,
-        is_async: bool = False,
-        executor: str | None = None,
-        task: TaskRoom | None = None,
-        defers: bool = False,
-    ) -> None:
-        self.key = key
-        self.dag = dag
-        self.pool = pool
-        self.pool_slots = pool_slots
-        self.weight = weight  # effective priority weight: higher goes first
-        self.logical_at = logical_at  # logical date in seconds since 1970, infinite for none: lower goes first
-        self.is_async = is_async
-        self.executor = executor  # None: the default one
-        self.task = task  # None: the task has no limits of its own
-        self.defers = defers  # starts in its trigger: takes no slot of an executor
-        self.rank: Rank | None = None  # assigned by the waiting queue, kept when it is put back
+    key: AttemptKey
+    dag: DagRoom
+    pool: str = "default_pool"
+    pool_slots: int = 1
+    weight: int = 1  # effective priority weight: higher goes first
+    logical_at: float = math.inf  # logical date in seconds since 1970, infinite for none: lower goes first
+    is_async: bool = False
+    executor: str | None = None  # None: the default one
+    task: TaskRoom | None = None  # None: the task has no limits of its own
+    defers: bool = False  # starts in its trigger: takes no slot of an executor
+    rank: Rank | None = None  # assigned by the waiting queue, kept when it is put back
 
     def __repr__(self) -> str:
         return f"<Candidate {self.dag.dag_id} {tuple(self.key)}>"

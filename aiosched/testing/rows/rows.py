@@ -43,7 +43,7 @@ Place = tuple[int, int]  # task index and map index, within a run
 
 _NO_ROWS: Final[Mapping[Place, InstanceChange]] = MappingProxyType({})
 _OF_INSTANCE: Final = tuple(
-    f.name for f in dataclasses.fields(Instance) if f.name in InstanceChange._fields and f.name != "state"
+    name for name in Instance.__struct_fields__ if name in InstanceChange._fields and name != "state"
 )
 _STORED: Final = frozenset(
     {
