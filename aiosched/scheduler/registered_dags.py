@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from aiosched.clock import Clock
+from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
@@ -22,16 +24,25 @@ _LIST_AGAIN: Final = 600.0  # seconds; a list of runs covers at least the next t
 
 
 async def register_dags(db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool) -> None:
-    """Store these DAGs and tell the owners of what has changed; new ones are `paused`."""
+    """Store these DAGs and tell the owners of what has changed; new ones are `paused`. Their first attempts begin
+    without delay: what they need is computed now.
+    """
     if not dags:
         return
     now = clock.now()
-    specs = await asyncio.to_thread(lambda: [dag.to_spec(now=now) for dag in dags])
+    specs = await asyncio.to_thread(lambda: [_spec_of(dag, now) for dag in dags])
     async with db.transaction() as conn:
         stored = await register_specs(conn, specs, now=now, paused_at_creation=paused)
     if stored.changed:
         async with db.acquire() as conn:
             await inbox.notify(conn, "dags", map(partition_of, stored.changed))
+
+
+def _spec_of(dag: DAG, now: datetime) -> DagSpec:
+    from aiosched.executors.attempt.plans import plan_tasks  # authoring code, which others that serve do without
+
+    plan_tasks(dag)
+    return dag.to_spec(now=now)
 
 
 async def list_runs_anew(db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,6 +17,8 @@ from aiosched.core.values.messages import XComRef
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
+
+MOST_PLANNED: Final = 1000  # tasks of a DAG that are planned before their first attempts
 
 
 class AttemptPlan(msgspec.Struct, frozen=True):
@@ -55,3 +59,10 @@ def plan_of(task: BaseOperator, dag: DAG) -> AttemptPlan:
             on_skipped=task.on_skipped_callback,
         )
     return plan
+
+
+def plan_tasks(dag: DAG) -> None:
+    """Compute the plans before the first attempts. A task whose plan fails says so in its attempt."""
+    for task in itertools.islice(dag.task_dict.values(), MOST_PLANNED):
+        with contextlib.suppress(Exception):
+            plan_of(task, dag)
