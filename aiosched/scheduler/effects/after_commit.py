@@ -95,7 +95,7 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
             if stopping and board.key(instance)[:3] in stopping:
                 session.context.held.append((board, instance))
                 continue
-            attempts.append(made.get(board.key(instance)) or board.attempt(instance))
+            attempts.append((made and made.get(board.key(instance))) or board.attempt(instance))
             waited.append(instance.scheduled_at)
         except Exception as error:
             failures.append(failure_of(error, board.run.dag_id, "handing out an attempt"))
