@@ -15,16 +15,17 @@ compared now and then, and if one has changed, the files of its folder are impor
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 import time
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -36,17 +37,24 @@ from aiosched.bundles.kinds import places_of
 from aiosched.bundles.names import path_in
 from aiosched.bundles.places import CodeKey, CodePlaces
 from aiosched.config import Settings
+from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import RunInfo
 from aiosched.errors import AioschedError, AttemptStopped
 from aiosched.executors.attempt.failures import details_of, reason_of
+from aiosched.executors.attempt.plans import plan_of
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLimit, drive
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
 
+T = TypeVar("T")
+
 MOST_CODES: Final = 8  # folders whose imports a process keeps
 CHECK_AGAIN: Final = 1.0  # seconds between checks of a file that differs from the scheduler's source
 VALUES_LAST: Final = 30.0  # seconds until values that files have read are compared with those of now
+MOST_PLANNED: Final = 1000  # tasks of a DAG that are prepared before their first attempts
+NEVER_ASKED: Final = "-"  # no source hash: a file that was imported, but has not run yet
+TOO_EARLY: Final = "reads a variable or a connection while it is imported: it is imported with its first task"
 ANSWERED_WITHIN: Final = 10.0  # seconds that an import waits for a loop, which may wait for its modules
 
 Ask = Callable[[RunInfo, str, str], Mapping[str, Any]]  # run, kind and key -> the answer of the service of that kind
@@ -84,6 +92,7 @@ class _Code:
     files: dict[str, _Imported] = field(default_factory=dict)
     parked: ParkedModules | None = None  # its modules, while others are in use
     values: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # what its files have read
+    asks_too_early: bool = False  # a file that was imported for a run that does not exist yet asked for a value
     values_at: float = 0.0  # when these were compared with the scheduler's; monotonic second
 
     @property
@@ -192,6 +201,29 @@ class FileDags:
         with self._locks.setdefault(alone, threading.Lock()):
             return self.cached(run) or self._load(self._use(run), run, run.file)
 
+    async def warm(self, run: RunInfo) -> None:
+        """Import the file of a run that is expected, and compute what first attempts of its tasks need.
+
+        Raises DagUnavailable. The next attempt still compares the file and its modules with what was imported.
+        """
+        try:
+            dag = await self.load(run)
+        finally:
+            self._forget_wrong_values(run)
+        for task in itertools.islice(dag.task_dict.values(), MOST_PLANNED):
+            plan_of(task, dag)
+        if (imported := self._used[run.code].files.get(run.file or "")) is not None:
+            imported.asked = NEVER_ASKED
+
+    def _forget_wrong_values(self, run: RunInfo) -> None:
+        """If an import asked too early, it or a module may have gone on with something else than the answer."""
+        code = self._used.get(run.code)
+        if code is not None and code.asks_too_early:
+            code.asks_too_early = False
+            self._forget_all(code)
+            self.after_import()
+            raise DagUnavailable(f"{run.file} {TOO_EARLY}", passing=True)
+
     def _use(self, run: RunInfo) -> _Code:
         """Make the folder of `run` the one whose modules are in use."""
         before, code = self._in_use, self._used.get(run.code)
@@ -248,6 +280,9 @@ class FileDags:
             return nullcontext()
 
         def answer(kind: str, key: str) -> Mapping[str, Any]:
+            if run.key == NO_RUN:
+                code.asks_too_early = True
+                raise DagUnavailable(f"{run.file} {TOO_EARLY}", passing=True)
             found = ask(run, kind, key)
             if not code.values:
                 code.values_at = time.monotonic()
@@ -349,23 +384,34 @@ class InBackground:
 
     async def load(self, run: RunInfo) -> DAG:
         """Like the source's; other attempts run meanwhile."""
+        return await self._in_thread(run, self._source.load, lambda: self.cached(run))
+
+    async def _in_thread(
+        self, run: RunInfo, load: Callable[[RunInfo], Coroutine[Any, Any, T]], known: Callable[[], T | None]
+    ) -> T:
+        """Call `load`, which blocks, unless the result is `known`; one call at a time for each file."""
         place = (run.file, run.source_hash, run.bundle_version)
         lock = self._loading.setdefault(place, asyncio.Lock())
         try:
             async with lock:
-                dag = self.cached(run)
-                if dag is None:
+                found = known()
+                if found is None:
                     if isinstance(self._source, FileDags):
                         await asyncio.to_thread(self._source.prepare, run)  # has time limits of its own
                     async with asyncio.timeout(self._timeout):
-                        dag = await asyncio.to_thread(lambda: drive(self._source.load(run)))
-                return dag
+                        found = await asyncio.to_thread(lambda: drive(load(run)))
+                return found
         except TimeoutError:
             reason = f"{run.file} cannot be imported: it took longer than {self._timeout:g} s"
             raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)", passing=True) from None
         finally:
             if not lock.locked():
                 self._loading.pop(place, None)
+
+    async def warm(self, run: RunInfo) -> None:
+        """Import the file of a run that is expected; see FileDags. Attempts run meanwhile. Raises DagUnavailable."""
+        if isinstance(self._source, FileDags):
+            await self._in_thread(run, self._source.warm, lambda: None)
 
     def forget(self, run: RunInfo) -> None:
         """Like the source's."""

@@ -14,11 +14,21 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from aiosched.core.values.messages import Attempt, AttemptKey
-from aiosched.executors.local.affinity import PATIENCE, FileTimes, behind, file_of, match
+from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
+from aiosched.executors.local.affinity import (
+    PATIENCE,
+    FileKey,
+    FileTimes,
+    behind,
+    choose_for_import,
+    code_file,
+    file_of,
+    match,
+)
+from aiosched.executors.local.warming import Warming
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.throughput import Throughput
-from aiosched.executors.worker.protocol import Ended
+from aiosched.executors.worker.protocol import Ended, Warmed
 
 _MOST_AHEAD: Final = 16  # waiting attempts per slot
 
@@ -36,11 +46,18 @@ class AttemptQueue:
     """The waiting attempts and the idle workers.
 
     `links` are all workers of the host. `lines`: whether attempts can wait in workers. Idle workers beyond the first
-    are dismissed after `idle_time` seconds.
+    are dismissed after `idle_time` seconds. Imports take at most `import_timeout`.
     """
 
     def __init__(
-        self, host: Host, links: Mapping[int, WorkerLink], *, slots: int, lines: bool, idle_time: float
+        self,
+        host: Host,
+        links: Mapping[int, WorkerLink],
+        *,
+        slots: int,
+        lines: bool,
+        idle_time: float,
+        import_timeout: float = 30.0,
     ) -> None:
         self._host, self._links = host, links
         self._loop = asyncio.get_running_loop()
@@ -53,12 +70,14 @@ class AttemptQueue:
         self._passed_over = 0  # consecutive times that the first attempt was passed over
         self._throughput = Throughput()
         self._times = FileTimes()
+        self._most_warming = max(1, slots // 2)  # workers that import for runs that are expected; they use no slot
+        self.warming = Warming(self._release, host.dismiss, most=self._most_warming, time_limit=import_timeout)
         self._line_check: asyncio.TimerHandle | None = None
         self._reaper: asyncio.TimerHandle | None = None
         self.closed = False
 
     def __len__(self) -> int:
-        return len(self._backlog)
+        return len(self._backlog) + self.warming.held
 
     @property
     def room(self) -> int:
@@ -66,7 +85,7 @@ class AttemptQueue:
         if self.closed:
             return 0
         ahead = min(self._throughput.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
-        return max(0, self._slots + ahead - self._sent - len(self._backlog))
+        return max(0, self._slots + ahead - self._sent - len(self))
 
     def add(self, attempt: Attempt, user: str | None = None) -> None:
         """Add an attempt at the end of the queue. `pump` assigns it: with a `user`, to a worker of its own."""
@@ -80,7 +99,7 @@ class AttemptQueue:
         if waiting is not None:
             self._backlog.remove(waiting)
             self._own.pop(key, None)
-        return waiting is not None
+        return waiting is not None or self.warming.remove(key)
 
     def close(self) -> list[Attempt]:
         """Stop assigning; returns the attempts that have not begun."""
@@ -91,8 +110,25 @@ class AttemptQueue:
         for timer in (self._line_check, self._reaper):
             if timer is not None:
                 timer.cancel()
-        left, self._backlog = list(self._backlog), deque()
+        left, self._backlog = [*self.warming.close(), *self._backlog], deque()
         return left
+
+    def prepare(self, runs: Iterable[RunInfo]) -> None:
+        """Have workers import the files of runs that are expected, the soonest first, unless one of them has it."""
+        if self._lines and not self.closed:
+            self.warming.add(runs, self._is_warm)
+            self._warm_next()
+
+    def warmed(self, link: WorkerLink, run: RunInfo, warmed: Warmed) -> None:
+        """A worker has imported a file for a run that is expected, or could not."""
+        if warmed.error is None:
+            self._times.observe_import(code_file(run), warmed.took)
+        if warmed.retire is not None and not link.retiring:
+            self._host.dismiss(link)
+        elif not link.retiring and not link.is_async:
+            self.idle(link)
+        self.warming.ended(link, run, warmed.error or warmed.retire)
+        self.pump()
 
     def pump(self, *, patient: bool = True) -> None:
         """Assign waiting attempts, in order.
@@ -102,11 +138,14 @@ class AttemptQueue:
         now = self._loop.time()
         while self._backlog and not self.closed:
             spawns = self._busy + len(self._idle) < self._slots
-            free = spawns or bool(self._idle)
+            free = self._busy < self._slots and (spawns or bool(self._idle))
             attempt = self._backlog[0]
             if self._own and attempt.key in self._own:
-                if not self._begin_alone(attempt, spawns=spawns):
+                if not free or not self._begin_alone(attempt, spawns=spawns):
                     return
+                continue
+            if self.warming and self.warming.hold(attempt):
+                self._backlog.popleft()
                 continue
             link = None
             if self._lines and (patient or not free):
@@ -114,7 +153,7 @@ class AttemptQueue:
                 link = behind(plain, attempt, self._times, free=free, now=now)
             if link is not None:
                 self._backlog.popleft()
-            elif self._idle:
+            elif free and self._idle:
                 worker, position = match(self._idle, self._backlog, self._passed_over, but=self._own)
                 link = self._idle.pop(worker)
                 attempt = self._backlog[position]
@@ -126,6 +165,34 @@ class AttemptQueue:
             else:
                 return
             self._send(link, attempt)
+        self._warm_next()
+
+    def _warm_next(self) -> None:
+        """Have workers that attempts do not need import what is expected next."""
+        while not self._backlog and not self.closed and (run := self.warming.next) is not None:
+            workers, files = self._busy + len(self._idle) + self.warming.under_way, self.warming.waiting
+            place = choose_for_import(self._idle, code_file(run), files=files, spawns=workers < self._slots)
+            if place is not None:
+                link = self._idle.pop(place)
+            elif workers < self._slots + self._most_warming:
+                link = self._host.spawn(is_async=False)
+            else:
+                return
+            self.warming.begin(link, self._times.imports(code_file(run)))
+
+    def _is_warm(self, file: FileKey) -> bool:
+        """Whether a worker has the file, and will soon be free."""
+        patience, now = self._times.patience(file), self._loop.time()
+        return any(
+            file in link.files
+            and not (link.retiring or link.is_async or (link.attempts and now - link.head_since > patience))
+            for link in self._links.values()
+        )
+
+    def _release(self, attempts: list[Attempt]) -> None:
+        """These have waited for an import: they are the next."""
+        self._backlog.extendleft(reversed(attempts))
+        self._loop.call_soon(self.pump)
 
     def _begin_alone(self, attempt: Attempt, *, spawns: bool) -> bool:
         """Send the first attempt to a worker of its own, in the place of an idle one if need be."""
@@ -155,6 +222,8 @@ class AttemptQueue:
         """A worker gets no more attempts."""
         if link in self._idle:
             self._idle.remove(link)
+        if link.warming:
+            self.warming.gone(link)
 
     def take_back(self, link: WorkerLink) -> None:
         """Put attempts that a worker has not begun back at the front of the queue."""
