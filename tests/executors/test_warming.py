@@ -15,6 +15,8 @@ from attempt_builders import FakeServices, Reports, StartLocal, attempt, running
 
 from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import Attempt, Outcome, Report, RunInfo, Upcoming
+from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.executors.local import warming
 from aiosched.executors.local.executor import LocalExecutor
 
@@ -422,3 +424,26 @@ async def test_a_new_process_for_each_attempt_imports_nothing_beforehand(start_l
     executor.prepare([expected(), expected(is_async=True)])
 
     assert not executor._links
+
+
+@pytest.mark.parametrize("task", ["plain", "later"])
+async def test_the_inline_executor_imports_in_a_thread_before_the_first_attempt(
+    files: Files, dags_folder: Path, services: FakeServices, reports: Reports, task: str
+) -> None:
+    files.write(name="bad", more="raise ValueError")
+    files.write()
+    executor = InlineExecutor(FileDags(dags_folder))
+    await executor.start(reports, services)
+    try:
+        executor.prepare([expected("bad"), expected(), expected("bad")])
+        await until(lambda: len(files.imports()) == 1 and executor._early_imports._work is None)
+        executor.submit([of(task=task, number=1)])
+        await reports.of(of(number=1))
+        files.write("2")
+        executor.submit([of(task=task, number=2)])
+
+        assert len(files.imports("bad")) == 1
+        assert value(await reports.of(of(number=1)))[1] == 1
+        assert len(files.imports()) <= 2
+    finally:
+        await executor.stop(0)

@@ -12,23 +12,21 @@ import asyncio
 import os
 import signal
 import socket
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from aiosched import leftovers
-from aiosched.core.values.messages import Attempt, AttemptKey, Report, RunInfo, XComPairs, XComRef
+from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs, XComRef
 from aiosched.errors import ExecutorError
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import answered_on, blocking_on
 from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking, fetching
 from aiosched.executors.attempt.driven import Driven
-from aiosched.executors.attempt.failures import reason_of
 from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
+from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_health import LoopHealth
 from aiosched.executors.worker.loop_sign import LoopSign
@@ -85,8 +83,7 @@ class AsyncWorker(asyncio.Protocol):
         self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
         self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, but not their leftover processes
         self._ended: list[tuple[Attempt, Report]] = []
-        self._warms: deque[tuple[int, RunInfo]] = deque()  # to be imported; the first one is being imported
-        self._warming: asyncio.Task[None] | None = None
+        self._early_imports = EarlyImports(self._dags, lambda *ended: self._tell(Warmed(*ended)))
         self._questions: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
         self._done = 0
@@ -120,9 +117,7 @@ class AsyncWorker(asyncio.Protocol):
                 case Unwatch(number, kill):
                     self._triggers.stop(number, kill=kill)
                 case Warm(number, run):
-                    self._warms.append((number, run))
-                    if len(self._warms) == 1:
-                        self._warming = self._loop.create_task(self._warm())
+                    self._early_imports.add(number, run)
                 case Answer(number, pairs, error):
                     self._answer(number, pairs, None if error is None else ExecutorError(error))
                 case Reply(number, answer):
@@ -133,10 +128,8 @@ class AsyncWorker(asyncio.Protocol):
 
     async def end(self) -> None:
         """Cancel the running attempts and wait for them (the scheduler kills this process if that takes too long)."""
-        self._warms.clear()
         tasks = [task for task, _ in self._running.values()]
-        if self._warming is not None:
-            self._warming.cancel()
+        self._early_imports.close()
         for task, execution in self._running.values():
             execution.stop_requested = True
             task.cancel()
@@ -221,18 +214,6 @@ class AsyncWorker(asyncio.Protocol):
                 log.close()
             if self._began or not has_children():
                 break
-
-    async def _warm(self) -> None:
-        """Import the files of runs that are expected, one after the other, while attempts run."""
-        while self._warms:
-            number, run = self._warms[0]
-            began, error = time.monotonic(), None
-            try:
-                await self._dags.warm(run)
-            except Exception as problem:
-                error = reason_of(problem)
-            self._warms.popleft()
-            self._tell(Warmed(number, time.monotonic() - began, error))
 
     def _log_of(self, attempt: Attempt) -> AttemptLog:
         return self._surroundings.new_log(attempt)
