@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from aiosched.core.run.board import Board, Run
 from aiosched.scheduler.state.wakeup import Timers
+
+_PART: Final = 500
 
 
 class UpcomingRuns:
@@ -25,8 +28,8 @@ class UpcomingRuns:
             self._timers.add(at, dag_id)
 
     def soon(self, now: datetime) -> list[str]:
-        """Remove and return the DAGs that are expected to run soon, in order."""
-        return [] if self.ahead is None else self._timers.due(now + self.ahead)
+        """Remove and return DAGs that are expected to run soon, in order; a herd in several parts."""
+        return [] if self.ahead is None else self._timers.due(now + self.ahead, _PART)
 
     @property
     def next_look(self) -> datetime | None:
