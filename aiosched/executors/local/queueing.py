@@ -127,7 +127,8 @@ class AttemptQueue:
             self._host.dismiss(link)
         elif not link.retiring and not link.is_async:
             self.idle(link)
-        self.warming.ended(link, run, warmed.error or warmed.retire)
+        is_to_blame = warmed.retire is not None and link.files <= {code_file(run)}
+        self.warming.ended(link, run, warmed.retire if is_to_blame else warmed.error)
         self.pump()
 
     def pump(self, *, patient: bool = True) -> None:
