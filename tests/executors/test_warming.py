@@ -6,15 +6,16 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, running, until, write_dag
 
 from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import Attempt, Outcome, Report, RunInfo, Upcoming
+from aiosched.errors import Refused
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.executors.local import warming
@@ -391,30 +392,82 @@ async def test_what_an_import_leaves_behind_ends_with_it(
     await reports.of(of())
 
 
-async def test_a_file_that_reads_a_variable_is_left_to_its_attempts_which_ask_in_their_name(
-    start_local: StartLocal, reports: Reports, files: Files, services: FakeServices
-) -> None:
-    """Whatever it makes of the missing answer: nothing of that import is used."""
-    (files.folder).mkdir(parents=True, exist_ok=True)
-    (files.folder / "helper.py").write_text(
-        "from aiosched import Variable\ntry: VALUE = Variable.get('region')\nexcept BaseException: VALUE = 'wrong'\n"
-    )
+READS = "from aiosched import Variable\ntry: VALUE = Variable.get('region')\nexcept BaseException: VALUE = 'wrong'\n"
+
+
+@pytest.fixture
+def values(files: Files, services: FakeServices) -> list[str]:
+    """A file whose helper reads a variable at its top; the value, which is to be changed in place; who asked."""
+    stored = ["7"]
+
+    async def call(run: int, name: str, args: str) -> str:
+        asked.append((run, name, json.loads(args)))
+        if refused and run == NO_RUN:
+            raise Refused("not now")
+        return json.dumps({"value": stored[0]})
+
+    asked, refused = list[tuple[int, str, dict[str, str]]](), list[bool]()
+    files.folder.mkdir(parents=True, exist_ok=True)
+    (files.folder / "helper.py").write_text(READS)
     files.write("helper.VALUE", more="import helper")
-    services.call = answering(7)  # type: ignore[method-assign]
+    services.call = call  # type: ignore[method-assign]
+    services.asked, services.refused = asked, refused  # type: ignore[attr-defined]
+    return stored
+
+
+@pytest.mark.parametrize("task", ["plain", "later"])
+async def test_a_file_that_reads_a_variable_asks_in_its_own_name_and_its_first_attempt_compares(
+    start_local: StartLocal, reports: Reports, files: Files, services: Any, values: list[str], task: str
+) -> None:
+    executor = await start_local()
+
+    await warm(executor, expected(is_async=task == "later"))
+    assert services.asked == [(NO_RUN, "variable", {"get": "region", "file": "d.py", "bundle": ""})]
+    executor.submit([of(task=task, number=1)])
+    assert value(await reports.of(of(number=1)))[1] == "7"
+    assert len(files.imports()) == 1
+
+    assert [run for run, *_ in services.asked] == [NO_RUN, 1]
+
+
+@pytest.mark.parametrize("task", ["plain", "later"])
+async def test_a_value_that_was_changed_meanwhile_is_read_again(
+    start_local: StartLocal, reports: Reports, files: Files, values: list[str], task: str
+) -> None:
+    executor = await start_local()
+    await warm(executor, expected(is_async=task == "later"))
+
+    values[0] = "8"
+    executor.submit([of(task=task)])
+
+    assert value(await reports.of(of()))[1] == "8"
+
+
+@pytest.mark.parametrize("task", ["plain", "later"])
+async def test_a_file_that_gets_no_answer_is_left_to_its_attempts_whatever_it_made_of_that(
+    start_local: StartLocal, reports: Reports, files: Files, services: Any, values: list[str], task: str
+) -> None:
+    services.refused.append(True)
+    executor = await start_local()
+
+    await warm(executor, expected(is_async=task == "later"))
+    executor.submit([of(task=task)])
+
+    assert value(await reports.of(of()))[1] == "7"
+    assert not executor._queue.warming.suits(expected().run)
+
+
+async def test_a_file_that_is_imported_beforehand_may_only_read(
+    start_local: StartLocal, reports: Reports, files: Files, services: Any, values: list[str]
+) -> None:
+    (files.folder / "helper.py").write_text(
+        "from aiosched import Variable\ntry: Variable.set('region', 'x')\nexcept BaseException: pass\nVALUE = 'x'\n"
+    )
     executor = await start_local()
 
     await warm(executor, expected())
-    executor.submit([of()])
 
-    assert value(await reports.of(of()))[1] == "7"
-
-
-def answering(value: int) -> Callable[..., object]:
-    async def call(run: int, name: str, args: str) -> str:
-        assert run != NO_RUN
-        return json.dumps({"value": str(value)})
-
-    return call
+    assert services.asked == []
 
 
 async def test_a_new_process_for_each_attempt_imports_nothing_beforehand(start_local: StartLocal, files: Files) -> None:

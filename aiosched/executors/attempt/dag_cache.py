@@ -54,7 +54,7 @@ CHECK_AGAIN: Final = 1.0  # seconds between checks of a file that differs from t
 VALUES_LAST: Final = 30.0  # seconds until values that files have read are compared with those of now
 MOST_PLANNED: Final = 1000  # tasks of a DAG that are prepared before their first attempts
 NEVER_ASKED: Final = "-"  # no source hash: a file that was imported, but has not run yet
-TOO_EARLY: Final = "reads a variable or a connection while it is imported: it is imported with its first task"
+TOO_EARLY: Final = "asked for a variable or a connection that could not be read: it is imported with its first task"
 ANSWERED_WITHIN: Final = 10.0  # seconds that an import waits for a loop, which may wait for its modules
 
 Ask = Callable[[RunInfo, str, str], Mapping[str, Any]]  # run, kind and key -> the answer of the service of that kind
@@ -92,7 +92,7 @@ class _Code:
     files: dict[str, _Imported] = field(default_factory=dict)
     parked: ParkedModules | None = None  # its modules, while others are in use
     values: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # what its files have read
-    asks_too_early: bool = False  # a file that was imported for a run that does not exist yet asked for a value
+    asks_too_early: bool = False  # a file that was imported for a run that does not exist yet got no answer
     values_at: float = 0.0  # when these were compared with the scheduler's; monotonic second
 
     @property
@@ -204,7 +204,7 @@ class FileDags:
     async def warm(self, run: RunInfo) -> None:
         """Import the file of a run that is expected, and compute what first attempts of its tasks need.
 
-        Raises DagUnavailable. The next attempt still compares the file and its modules with what was imported.
+        Raises DagUnavailable. The next attempt still compares the file, its modules and the values that were read.
         """
         try:
             dag = await self.load(run)
@@ -214,6 +214,8 @@ class FileDags:
             plan_of(task, dag)
         if (imported := self._used[run.code].files.get(run.file or "")) is not None:
             imported.asked = NEVER_ASKED
+        if self._used[run.code].values:
+            self._used[run.code].values_at = float("-inf")
 
     def _forget_wrong_values(self, run: RunInfo) -> None:
         """If an import asked too early, it or a module may have gone on with something else than the answer."""
@@ -280,10 +282,11 @@ class FileDags:
             return nullcontext()
 
         def answer(kind: str, key: str) -> Mapping[str, Any]:
-            if run.key == NO_RUN:
-                code.asks_too_early = True
-                raise DagUnavailable(f"{run.file} {TOO_EARLY}", passing=True)
-            found = ask(run, kind, key)
+            try:
+                found = ask(run, kind, key)
+            except AioschedError:
+                code.asks_too_early |= run.key == NO_RUN
+                raise
             if not code.values:
                 code.values_at = time.monotonic()
             code.values[kind, key] = found
