@@ -7,6 +7,7 @@ Then two shapes of 100 cold DAG files that are all due at one instant. Rounds wi
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -22,7 +23,7 @@ from benchmarks.figures import Figure, Finding
 from benchmarks.lag import percentile
 from benchmarks.report import Result
 from benchmarks.run import postgres, run
-from benchmarks.shapes import SHAPES
+from benchmarks.shapes import SHAPES, CallableKind
 from benchmarks.stage import Folders, Stage, TooSlow, stage, start_serve
 
 AHEAD: Final = 30.0  # seconds, the default of the setting
@@ -32,6 +33,7 @@ _EVERY: Final = 0.5  # seconds between two slow DAGs that become due
 _READ: Final = 12.0  # seconds for reading the files, which import quickly at that time
 _AFTER: Final = 60.0
 _SHAPES: Final = ("linear-100x10", "tree-100x10")
+_KINDS: Final[tuple[CallableKind, ...]] = ("sync", "async")
 _MOST_LAG: Final = 50.0  # ms
 
 _FILE: Final = '''\
@@ -76,7 +78,7 @@ class _Round:
 async def warm(size: int, seconds: float) -> Finding:
     """`size` slow files, each due once; `seconds` bounds a round of them and a run of a shape."""
     rounds: dict[float, list[_Round]] = {0.0: [], AHEAD: []}
-    results: dict[tuple[str, str, float], list[Result]] = {}
+    results: dict[tuple[str, CallableKind, float], list[Result]] = {}
     problems: list[str] = []
     server = ""
     for number in range(ROUNDS):
@@ -85,13 +87,10 @@ async def warm(size: int, seconds: float) -> Finding:
                 server = await postgres(at.conn)
                 rounds[ahead].append(made := await _round(at, size, ahead, seconds))
             problems += made.problems
-            for name in _SHAPES:
-                for executor in ("local", "inline"):
-                    result = await run(
-                        SHAPES[name], executor=executor, kind="sync", timeout=seconds, around=_with(ahead)
-                    )
-                    results.setdefault((name, executor, ahead), []).append(result)
-                    problems += result.problems
+            for name, kind in itertools.product(_SHAPES, _KINDS):
+                result = await run(SHAPES[name], executor="local", kind=kind, timeout=seconds, around=_with(ahead))
+                results.setdefault((name, kind, ahead), []).append(result)
+                problems += result.problems
     return Finding(
         "warm",
         f"{size} files that import for {_IMPORT:g} s, local executor, {server}",
@@ -167,13 +166,14 @@ def _figures(rounds: Sequence[_Round], name: str, most: float | None = None) -> 
     yield Figure(f"{name}: lag p50 of first tasks, from the due instant", percentile(slow, 50) * 1000, "ms")
     yield Figure(f"{name}: lag p99 of first tasks, from the due instant", percentile(slow, 99) * 1000, "ms", most=most)
     yield Figure(f"{name}: lag p99 of the quick DAG's tasks", percentile(quick, 99) * 1000, "ms")
-    yield Figure(f"{name}: imports by workers, of each round", median(each.imports for each in rounds), "")
+    yield Figure(f"{name}: imports, of each round", median(each.imports for each in rounds), "")
     yield Figure(f"{name}: memory of all processes of serve", median(each.memory for each in rounds) / 2**20, "MiB")
 
 
-def _shape_figures(results: dict[tuple[str, str, float], list[Result]]) -> Iterator[Figure]:
-    for (name, executor, ahead), some in results.items():
-        title = f"{name}, {executor}, {'warm' if ahead else 'cold'}"
-        cpu = median(each.usage.scheduler.cpu_seconds for each in some)
+def _shape_figures(results: dict[tuple[str, CallableKind, float], list[Result]]) -> Iterator[Figure]:
+    for (name, kind, ahead), some in results.items():
+        title = f"{name}, {kind}, {'warm' if ahead else 'cold'}"
         yield Figure(f"{title}: makespan", median(each.makespan for each in some), "s")
-        yield Figure(f"{title}: processor time of the scheduler", cpu, "s")
+        yield Figure(f"{title}: lag p99", median(each.lag.p99 for each in some) * 1000, "ms")
+        cpu = median(each.usage.workers.cpu_seconds for each in some)
+        yield Figure(f"{title}: processor time of the workers", cpu, "s")
