@@ -31,6 +31,7 @@ class Worker:
     files: set[FileKey] = field(default_factory=set)
     attempts: Sequence[None] = ()
     head_since: float = NOW
+    due: dict[FileKey, float] = field(default_factory=dict)
 
 
 def attempt(file: str) -> Attempt:
@@ -151,13 +152,21 @@ def test_times_follow_what_is_seen_and_one_long_attempt_does_not_count_for_ever(
 KEYS = st.tuples(st.sampled_from(["a", "b"]), st.just("h"), st.sampled_from([None, "v1", "v2"]))
 
 
-@given(st.lists(st.builds(Worker, st.sets(KEYS)), max_size=5), KEYS, st.integers(1, 9), st.booleans())
+DUE = st.dictionaries(KEYS, st.floats(NOW - 10, NOW + 10), max_size=2)
+
+
+@given(st.lists(st.builds(Worker, st.sets(KEYS), due=DUE), max_size=5), KEYS, st.integers(1, 9), st.booleans())
 def test_a_file_is_imported_beside_few_others_and_never_beside_those_of_another_version(
     idle: list[Worker], file: FileKey, files: int, spawns: bool
 ) -> None:
-    place = choose_for_import(idle, file, files=files, spawns=spawns)
+    place = choose_for_import(idle, file, files=files, spawns=spawns, now=NOW, until=NOW + 2)
 
-    fitting = [worker for worker in idle if {known[2] for known in worker.files} <= {file[2]}]
+    fitting = [
+        worker
+        for worker in idle
+        if {known[2] for known in worker.files} <= {file[2]}
+        and not any(NOW - 5 < due < NOW + 2 for due in worker.due.values())
+    ]
     if place is None:
         assert not fitting or (spawns and files > len(idle) and all(worker.files for worker in fitting))
     else:

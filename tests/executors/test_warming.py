@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, running, until, write_dag
 
@@ -205,6 +206,26 @@ async def test_no_other_file_waits_for_an_import(
     executor.submit([of()])
 
     assert value(await reports.of(of()))[0] != files.imports("slow")[0]
+    (tmp_path / "go").touch()
+    await idle(executor)
+
+
+async def test_a_worker_whose_file_is_due_imports_no_other_one(
+    start_local: StartLocal, reports: Reports, files: Files, tmp_path: Path
+) -> None:
+    files.write(name="slow", more=hanging(tmp_path))
+    files.write()
+    executor = await start_local(slots=1)
+    soon = expected()
+    run = msgspec.structs.replace(soon.run, run_after=datetime.now(UTC))
+    await warm(executor, msgspec.structs.replace(soon, run=run))
+    executor.prepare([expected("slow")])
+    await until(lambda: bool(files.imports("slow")))
+
+    executor.submit([of()])
+
+    assert value(await reports.of(of()))[0] == files.imports()[0] != files.imports("slow")[0]
+    assert len(files.imports()) == 1
     (tmp_path / "go").touch()
     await idle(executor)
 

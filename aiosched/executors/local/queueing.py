@@ -30,6 +30,7 @@ from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.throughput import Throughput
 from aiosched.executors.worker.protocol import Ended, Warmed
 
+_IMPORT: Final = 1.0  # seconds that an import is expected to take at least
 _MOST_AHEAD: Final = 16  # waiting attempts per slot
 
 
@@ -72,6 +73,7 @@ class AttemptQueue:
         self._times = FileTimes()
         self._most_warming = max(1, slots // 2)  # workers that import for runs that are expected; they use no slot
         self.warming = Warming(self._release, host.dismiss, most=self._most_warming, time_limit=import_timeout)
+        self._next_look: asyncio.TimerHandle | None = None  # for a worker that can import what is expected
         self._line_check: asyncio.TimerHandle | None = None
         self._reaper: asyncio.TimerHandle | None = None
         self.closed = False
@@ -107,7 +109,7 @@ class AttemptQueue:
         for link in self._links.values():
             if len(link.attempts) > 1:  # a worker's only attempt begins in a moment, if it has not already
                 self.take_back(link)
-        for timer in (self._line_check, self._reaper):
+        for timer in (self._line_check, self._reaper, self._next_look):
             if timer is not None:
                 timer.cancel()
         left, self._backlog = [*self.warming.close(), *self._backlog], deque()
@@ -150,7 +152,7 @@ class AttemptQueue:
                 continue
             link = None
             if self._lines and (patient or not free):
-                plain = (link for link in self._links.values() if not link.is_async and not link.retiring)
+                plain = (link for link in self._links.values() if not (link.is_async or link.retiring or link.warming))
                 link = behind(plain, attempt, self._times, free=free, now=now)
             if link is not None:
                 self._backlog.popleft()
@@ -171,15 +173,27 @@ class AttemptQueue:
     def _warm_next(self) -> None:
         """Have workers that attempts do not need import what is expected next."""
         while not self._backlog and not self.closed and (run := self.warming.next) is not None:
-            workers, files = self._busy + len(self._idle) + self.warming.under_way, self.warming.waiting
-            place = choose_for_import(self._idle, code_file(run), files=files, spawns=workers < self._slots)
+            workers, now = self._busy + len(self._idle) + self.warming.under_way, self._loop.time()
+            place = choose_for_import(
+                self._idle, code_file(run), files=self.warming.waiting, spawns=workers < self._slots,
+                now=now, until=now + max(_IMPORT, self._times.imports(code_file(run))),
+            )  # fmt: skip
             if place is not None:
                 link = self._idle.pop(place)
             elif workers < self._slots + self._most_warming:
                 link = self._host.spawn(is_async=False)
             else:
+                self._warm_later()
                 return
             self.warming.begin(link, self._times.imports(code_file(run)))
+
+    def _warm_later(self) -> None:
+        if self._next_look is None:
+            self._next_look = self._loop.call_later(_IMPORT, self._look_again)
+
+    def _look_again(self) -> None:
+        self._next_look = None
+        self._warm_next()
 
     def _is_warm(self, file: FileKey) -> bool:
         """Whether a worker has the file, and will soon be free."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Protocol, cast
 
 import msgspec
@@ -78,6 +79,7 @@ class WorkerLink(asyncio.Protocol):
         self.sign: LoopSign | None = None  # for coroutines: the heartbeat of their loop
         self.code: CodeKey = NEWEST  # for coroutines: whose modules it has
         self.files: set[FileKey] = set()  # of the attempts sent to it
+        self.due: dict[FileKey, float] = {}  # when a file that it has imported for a run is needed, if it was not yet
         self.warming: dict[int, RunInfo] = {}  # what it imports for runs that are expected, by number
         self.triggers: dict[int, Attempt] = {}  # waiting triggers, by number
         self.exit: str | None = None  # how its process ended, once known
@@ -108,7 +110,9 @@ class WorkerLink(asyncio.Protocol):
         if not self.attempts:
             self.head_since = self._loop.time()
         self.attempts[attempt.key] = attempt
-        self.files.add(file_of(attempt))
+        file = file_of(attempt)
+        self.files.add(file)
+        self.due.pop(file, None)
         if not self._waiting and self._transport is not None:
             self._loop.call_soon(self._flush)
         self._waiting.append(attempt)
@@ -217,6 +221,9 @@ class WorkerLink(asyncio.Protocol):
                 if (run := self.warming.pop(message.number, None)) is not None:
                     if message.error is None:
                         self.files.add(code_file(run))
+                        self.due[code_file(run)] = (
+                            self._loop.time() + (run.run_after - datetime.now(UTC)).total_seconds()
+                        )
                     self._listener.file_warmed(self, run, message)
             case Fired():
                 self._listener.trigger_fired(self, message)

@@ -36,7 +36,10 @@ def _expected(session: Session, dag_ids: Iterable[str], until: datetime) -> Iter
         dag = session.cache.dags.get(dag_id)
         if dag is None or not dag.creates_runs:
             continue
-        if dag.runs.queued or (dag.next_run is not None and dag.next_run.run_after <= until):
+        planned = None if dag.next_run is None else dag.next_run.run_after
+        if planned is not None and planned <= until:
+            yield Expected(dag.version.spec, _code_of(dag, planned))
+        elif dag.runs.queued:
             yield Expected(dag.version.spec, _code_of(dag, until))
 
 
