@@ -75,47 +75,58 @@ class _Round:
     problems: list[str] = field(default_factory=list)
 
 
-async def warm(size: int, seconds: float) -> Finding:
-    """`size` slow files, each due once; `seconds` bounds a round of them and a run of a shape."""
-    rounds: dict[float, list[_Round]] = {0.0: [], AHEAD: []}
+async def warm(
+    size: int,
+    seconds: float,
+    *,
+    rounds: int = ROUNDS,
+    shapes: Sequence[str] = _SHAPES,
+    ahead: float = AHEAD,
+    lead: float = _READ,
+) -> Finding:
+    """`size` slow files, each due once; `seconds` bounds a round of them and a run of a shape.
+
+    They are read in `lead` seconds, and are due `ahead` after that.
+    """
+    made: dict[float, list[_Round]] = {0.0: [], ahead: []}
     results: dict[tuple[str, CallableKind, float], list[Result]] = {}
     problems: list[str] = []
     server = ""
-    for number in range(ROUNDS):
-        for ahead in (0.0, AHEAD) if number % 2 == 0 else (AHEAD, 0.0):
+    for number in range(rounds):
+        for setting in (0.0, ahead) if number % 2 == 0 else (ahead, 0.0):
             async with stage() as at:
                 server = await postgres(at.conn)
-                rounds[ahead].append(made := await _round(at, size, ahead, seconds))
-            problems += made.problems
-            for name, kind in itertools.product(_SHAPES, _KINDS):
-                result = await run(SHAPES[name], executor="local", kind=kind, timeout=seconds, around=_with(ahead))
-                results.setdefault((name, kind, ahead), []).append(result)
+                first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(lead + size / 20))
+                made[setting].append(one := await _round(at, size, first, ahead, setting, seconds))
+            problems += one.problems
+            for name, kind in itertools.product(shapes, _KINDS):
+                result = await run(SHAPES[name], executor="local", kind=kind, timeout=seconds, around=_with(setting))
+                results.setdefault((name, kind, setting), []).append(result)
                 problems += result.problems
     return Finding(
         "warm",
         f"{size} files that import for {_IMPORT:g} s, local executor, {server}",
         measure.machine(),
-        [*_figures(rounds[0.0], "cold"), *_figures(rounds[AHEAD], "warm", most=_MOST_LAG), *_shape_figures(results)],
+        [*_figures(made[0.0], "cold"), *_figures(made[ahead], "warm", most=_MOST_LAG), *_shape_figures(results)],
         tuple(problems),
     )
 
 
-async def _round(at: Stage, size: int, ahead: float, seconds: float) -> _Round:
-    """The slow files become due one after the other; returns the lags from their due instants."""
+async def _round(at: Stage, size: int, first: datetime, ahead: float, setting: float, seconds: float) -> _Round:
+    """The slow files become due one after the other, `ahead` after `first`; the lags from their due instants."""
     slow = at.folders.root / "slow"
     notes = at.folders.root / "imports"
-    first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(_READ + size / 20))
-    due = {f"slow{number:03d}": first + timedelta(seconds=AHEAD + number * _EVERY) for number in range(size)}
+    due = {f"slow{number:03d}": first + timedelta(seconds=ahead + number * _EVERY) for number in range(size)}
     _write(at.folders, slow, notes, due, first)
-    settings = {"AIOSCHED__EXECUTOR__WARM_AHEAD": str(ahead)}
+    settings = {"AIOSCHED__EXECUTOR__WARM_AHEAD": str(setting)}
     serve = await start_serve(at.folders, dsn=at.dsn, executor="local", settings=settings)
     try:
         await serve.wait_ready()
         await _reach(at, "SELECT count(*) FROM dag", size + 1, seconds)
-        problems = ["the files were read too late"] if datetime.now(UTC) > first else []
+        problems = ["the files were read too late: give more time"] if datetime.now(UTC) > first else []
         slow.touch()
         ended = "SELECT count(*) FROM dag_run WHERE dag_id <> 'quick' AND state = 'success'"
-        await _reach(at, ended, size, AHEAD + size * _EVERY + _AFTER)
+        await _reach(at, ended, size, ahead + size * _EVERY + _AFTER)
         memory = measure.proportional(measure.descendants(serve.pid))
     finally:
         await serve.stop()
@@ -132,7 +143,7 @@ def _write(folders: Folders, slow: Path, notes: Path, due: dict[str, datetime], 
     for name, at in due.items():
         text = _FILE.format(name=name, start=at.isoformat(), schedule="'@once'", lasts=86_400, seconds=_IMPORT, **given)
         (folders.dags / f"{name}.py").write_text(text)
-    lasts = int(AHEAD + len(due) * _EVERY)
+    lasts = math.ceil((max(due.values()) - first).total_seconds())
     each = "timedelta(seconds=1)"
     text = _FILE.format(name="quick", start=first.isoformat(), schedule=each, lasts=lasts, seconds=0, **given)
     (folders.dags / "quick.py").write_text(text.replace("time.sleep(0)", "pass"))
