@@ -94,14 +94,17 @@ class _Code:
     values: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # what its files have read
     asks_too_early: bool = False  # a file that was imported for a run that does not exist yet got no answer
     values_at: float = 0.0  # when these were compared with the scheduler's; monotonic second
+    early: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = field(
+        default_factory=dict
+    )  # read before a run, by file
 
     @property
     def is_fixed(self) -> bool:
         return self.key[1] is not None
 
-    def may_be_outdated(self, now: float) -> bool:
-        """Whether the values that its files have read are to be compared with those of now."""
-        return bool(self.values) and now >= self.values_at + VALUES_LAST
+    def may_be_outdated(self, file: str | None, now: float) -> bool:
+        """Whether values that its files have read are to be compared with those of now, before `file` runs."""
+        return bool(self.values) and (now >= self.values_at + VALUES_LAST or file in self.early)
 
     def place(self, file: str) -> tuple[Path, str | None]:
         """The path of a DAG file, and the module name if it is in an archive."""
@@ -155,7 +158,7 @@ class FileDags:
         """The DAG of `run`, if its file was imported with the source that the run requests."""
         code = self._in_use
         imported = None if code is None or code.key != run.code else code.files.get(run.file or "")
-        if code is None or imported is None or code.may_be_outdated(time.monotonic()):
+        if code is None or imported is None or code.may_be_outdated(run.file, time.monotonic()):
             return None
         if code.is_fixed:
             return imported.dags.get(run.dag_id) if code.root.is_dir() else None  # somebody may have removed it
@@ -214,8 +217,6 @@ class FileDags:
             plan_of(task, dag)
         if (imported := self._used[run.code].files.get(run.file or "")) is not None:
             imported.asked = NEVER_ASKED
-        if self._used[run.code].values:
-            self._used[run.code].values_at = float("-inf")
 
     def _forget_wrong_values(self, run: RunInfo) -> None:
         """If an import asked too early, it or a module may have gone on with something else than the answer."""
@@ -267,13 +268,15 @@ class FileDags:
         return imported.dags[run.dag_id]
 
     def _values_have_changed(self, code: _Code, run: RunInfo) -> bool:
-        """Ask again for what the files of a folder have read, if that was some time ago."""
+        """Ask again for what the files of a folder have read, if that was some time ago; or this one before its run."""
         now = time.monotonic()
-        if self.ask is None or not code.may_be_outdated(now):
+        if self.ask is None or run.key == NO_RUN or not code.may_be_outdated(run.file, now):
             return False
-        code.values_at = now
+        values = code.early.pop(run.file or "", {})
+        if now >= code.values_at + VALUES_LAST:
+            values, code.values_at = code.values, now
         try:
-            return any(self.ask(run, *what) != known for what, known in list(code.values.items()))
+            return any(self.ask(run, *what) != known for what, known in list(values.items()))
         except AioschedError:  # what is imported goes on until there is an answer
             return False
 
@@ -290,6 +293,8 @@ class FileDags:
             if not code.values:
                 code.values_at = time.monotonic()
             code.values[kind, key] = found
+            if run.key == NO_RUN:
+                code.early.setdefault(run.file or "", {})[kind, key] = found
             return found
 
         return answering(answer)
@@ -321,6 +326,7 @@ class FileDags:
         finder.forget()
         code.files.clear()
         code.values.clear()
+        code.early.clear()
 
     def forget(self, run: RunInfo) -> None:
         """Import the file of `run` again on the next use."""

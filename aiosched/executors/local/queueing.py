@@ -237,7 +237,7 @@ class AttemptQueue:
         """A worker gets no more attempts."""
         if link in self._idle:
             self._idle.remove(link)
-        if link.warming:
+        if link.warming and not self.closed:
             self.warming.gone(link)
 
     def take_back(self, link: WorkerLink) -> None:
