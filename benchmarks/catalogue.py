@@ -25,6 +25,7 @@ from benchmarks.parsing import parse
 from benchmarks.shapes import SHAPES
 from benchmarks.sustained import sustained
 from benchmarks.takeover import takeover
+from benchmarks.warm import warm
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ SCENARIOS: Final = MappingProxyType(
         "engine-celery": _engine(CELERY),
         "engine-kubernetes": _engine(KUBERNETES),
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
+        "warm": Scenario("DAG files imported before they are due", warm, 50, "files", 120, 1800),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
         **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},
     }
@@ -127,6 +129,7 @@ EVERYTHING: Final = (
     ("parse-1000",),
     ("airflow-names",),
     ("ready",),
+    ("warm",),
     ("pool-5",),
     ("herd-20000",),
     ("sustained",),

@@ -245,6 +245,12 @@ class ExecutorSettings(_Section):
     slots: int | None = Field(default=None, ge=1, description="concurrent plain functions; unset: four for each core")
     async_slots: int = Field(default=1000, ge=1, description="concurrent async tasks")
     isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
+    warm_ahead: float = Field(
+        default=30.0,
+        ge=0,
+        le=50,
+        description="seconds before a run is due that workers import its DAG file; 0: its first task imports it",
+    )
     run_as: str | None = Field(
         default=None,
         min_length=1,

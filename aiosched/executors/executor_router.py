@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Report, TaskServices
+from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Report, TaskServices, Upcoming
 
 
 class ExecutorRouter:
@@ -52,6 +52,15 @@ class ExecutorRouter:
             shares.setdefault(attempt.executor, []).append(attempt)
         for name, share in shares.items():
             self._member(name).submit(share)
+
+    def prepare(self, upcoming: Sequence[Upcoming]) -> None:
+        """Tell each member, if it prepares itself, what is expected there."""
+        shares: dict[str | None, list[Upcoming]] = {}
+        for each in upcoming:
+            shares.setdefault(each.executor, []).append(each)
+        for name, share in shares.items():
+            if (prepare := getattr(self._member(name), "prepare", None)) is not None:
+                prepare(share)
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask all members: those without the attempt do nothing."""

@@ -23,6 +23,7 @@ from benchmarks.run import run
 from benchmarks.shapes import SHAPES, Shape, linear
 from benchmarks.sustained import sustained
 from benchmarks.takeover import takeover
+from benchmarks.warm import warm
 from tests.benchmarks.test_benchmark_report import RESULT
 
 pytestmark = pytest.mark.usefixtures("on_test_server")
@@ -154,6 +155,16 @@ async def test_the_second_start_of_serve_is_measured() -> None:
 
     assert figure(finding, "second start, from the command to ready").most == 2.0
     assert figure(finding, "of that, as `serve` counts it").value > 0
+
+
+async def test_first_tasks_of_slow_files_are_measured_with_and_without_warmth() -> None:
+    finding = await warm(2, 60.0, rounds=1, shapes=(), ahead=4.0, lead=3.0)
+
+    cold = figure(finding, "cold: lag p50 of first tasks, from the due instant").value
+    found = figure(finding, "warm: lag p50 of first tasks, from the due instant")
+    assert found.value < 1000 <= cold
+    assert figure(finding, "warm: lag p99 of first tasks, from the due instant").most == 50
+    assert figure(finding, "warm: imports, of each round").value >= 2
 
 
 def test_everything_that_is_run_by_all_exists() -> None:

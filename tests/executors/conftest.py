@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal
+from warm_files import Files
 
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.options import LocalOptions
@@ -68,3 +69,8 @@ async def start_local(
     yield start
     for executor in started:
         await executor.stop(0)
+
+
+@pytest.fixture
+def files(dags_folder: Path, tmp_path: Path) -> Files:
+    return Files(dags_folder, tmp_path / "imports")

@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
-from aiosched.executors.local.affinity import LONGEST_LINE, LOOK_AHEAD, PATIENCE, FileKey, FileTimes, behind, match
+from aiosched.executors.local.affinity import (
+    LONGEST_LINE,
+    LOOK_AHEAD,
+    PATIENCE,
+    FileKey,
+    FileTimes,
+    behind,
+    choose_for_import,
+    match,
+)
 
 NOW = 1000.0
 FILE: FileKey = ("a", None, None)
@@ -20,6 +31,7 @@ class Worker:
     files: set[FileKey] = field(default_factory=set)
     attempts: Sequence[None] = ()
     head_since: float = NOW
+    due: dict[FileKey, float] = field(default_factory=dict)
 
 
 def attempt(file: str) -> Attempt:
@@ -135,3 +147,40 @@ def test_times_follow_what_is_seen_and_one_long_attempt_does_not_count_for_ever(
 
     assert known.run(FILE) < 0.03
     assert known.imports(FILE) == 0.02
+
+
+KEYS = st.tuples(st.sampled_from(["a", "b"]), st.just("h"), st.sampled_from([None, "v1", "v2"]))
+
+
+DUE = st.dictionaries(KEYS, st.floats(NOW - 10, NOW + 10), max_size=2)
+
+
+@given(st.lists(st.builds(Worker, st.sets(KEYS), due=DUE), max_size=5), KEYS, st.integers(1, 9), st.booleans())
+def test_a_file_is_imported_beside_few_others_and_never_beside_those_of_another_version(
+    idle: list[Worker], file: FileKey, files: int, spawns: bool
+) -> None:
+    place = choose_for_import(idle, file, files=files, spawns=spawns, now=NOW, until=NOW + 2)
+
+    fitting = [
+        worker
+        for worker in idle
+        if {known[2] for known in worker.files} <= {file[2]}
+        and not any(NOW - 5 < due < NOW + 2 for due in worker.due.values())
+    ]
+    if place is None:
+        assert not fitting or (spawns and files > len(idle) and all(worker.files for worker in fitting))
+    else:
+        assert idle[place] in fitting
+        assert len(idle[place].files) == min(len(worker.files) for worker in fitting)
+
+
+def test_an_attempt_of_a_file_that_is_slow_to_import_is_expected_to_take_a_part_of_that() -> None:
+    known = FileTimes()
+    assert known.run(FILE) == 1.0
+
+    known.observe_import(FILE, 0.8)
+
+    assert known.run(FILE) == pytest.approx(0.1)
+    assert known.run(("b", None, None)) == 1.0
+    known.observe(("b", None, None), 0.3, 0)
+    assert known.run(FILE) == pytest.approx(0.3)

@@ -6,16 +6,20 @@ import asyncio
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aiosched.authoring.dag.sources import digest_of, finder, source_hash
 from aiosched.bundles.places import CodePlaces
 from aiosched.config import Settings
+from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import RunInfo
 from aiosched.errors import Refused
 from aiosched.executors.attempt import dag_cache
@@ -280,3 +284,42 @@ def test_a_process_keeps_the_modules_of_few_versions(tmp_path: Path, monkeypatch
         str(tmp_path / "team" / version / "a.py") for version in ("two", "three")
     }
     assert word(loaded(dags, bundled("one"))) == "one"
+
+
+STEPS = st.lists(st.sampled_from(["edit", "edit helper", "warm", "warm late", "run", "run late"]), max_size=14)
+
+
+@given(STEPS)
+def test_after_an_import_beforehand_the_next_attempt_runs_the_code_of_now(steps: list[str]) -> None:
+    """Files are edited within the same tick, to the same size; `late`: with the source that was known at first.
+
+    So does every attempt that is asked for the newest source. Another one may run what has run before: that is as old
+    as what the parser knows.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder, dags, words, checked = Path(name), FileDags(Path(name)), [0, 0], False
+        (folder / "words.py").write_text("HELP = 0\n")
+        put(folder, "import words\nWORD = (0, words.HELP)")
+
+        def known(*, late: bool) -> str:
+            digests = [digest_of((folder / file).read_bytes()) for file in ("a.py", "words.py")]
+            return "first" if late else source_hash(dict(zip(("a.py", "words.py"), digests, strict=True)))
+
+        for number, step in enumerate(steps):
+            late = step.endswith("late")
+            if step == "edit":
+                words[0] = number % 10
+                put(folder, f"import words\nWORD = ({words[0]}, words.HELP)")
+            elif step == "edit helper":
+                words[1] = number % 10
+                (folder / "words.py").write_text(f"HELP = {words[1]}\n")
+            elif step.startswith("warm"):
+                run = msgspec.structs.replace(a_run(known(late=late), "words.py"), key=NO_RUN)
+                drive(dags.warm(run))
+                checked = True
+            else:
+                found = word(loaded(dags, a_run(known(late=late), "words.py")))
+                if checked or not late:
+                    assert found == tuple(words)
+                checked = False
+        finder.forget()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import pytest
 from attempt_builders import attempt, until
+from hypothesis import given
+from hypothesis import strategies as st
 
-from aiosched.core.values.messages import Attempt
-from aiosched.executors.local.affinity import PATIENCE
+from aiosched.core.creation.upcoming import NO_RUN
+from aiosched.core.values.messages import Attempt, RunInfo
+from aiosched.executors.local.affinity import PATIENCE, code_file
 from aiosched.executors.local.queueing import AttemptQueue
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.claim_pipe import ClaimPipe, draw
-from aiosched.executors.worker.protocol import Ended
+from aiosched.executors.worker.protocol import Ended, Warmed
 
 SHORT, IMPORT = 0.0001, 0.01  # seconds
 
@@ -31,6 +35,7 @@ class Hall:
     """Workers that run nothing by themselves: they draw the ticket of the first attempt that they have."""
 
     def __init__(self, *, slots: int, lines: bool = True) -> None:
+        self.spawned = 0
         self.asleep = False  # workers draw nothing
         self.links: dict[int, WorkerLink] = {}
         self.back: list[Attempt] = []
@@ -38,7 +43,8 @@ class Hall:
         self.queue = AttemptQueue(self, self.links, slots=slots, lines=lines, idle_time=60)
 
     def spawn(self, *, is_async: bool) -> WorkerLink:
-        link = WorkerLink(len(self.links), is_async=is_async, listener=self)
+        self.spawned += 1
+        link = WorkerLink(self.spawned - 1, is_async=is_async, listener=self)
         link.claim_pipe, link._transport = ClaimPipe(), NoTransport()  # type: ignore[assignment]
         self.links[link.number] = link
         return link
@@ -83,6 +89,7 @@ class Hall:
 
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
+    def file_warmed(self, link: WorkerLink, run: RunInfo, warmed: Warmed) -> None: ...
     def trigger_fired(self, link: WorkerLink, fired: object) -> None: ...
     def worker_asks(self, link: WorkerLink, question: object) -> None: ...
     def link_lost(self, link: WorkerLink) -> None: ...
@@ -227,3 +234,71 @@ async def test_a_closed_queue_returns_what_has_not_begun_and_leaves_what_a_worke
     assert [one.key.run for one in hall.queue.close()] == [2]
     assert hall.lines() == [[1], [3]]
     assert hall.queue.room == 0
+
+
+def expected(file: str) -> RunInfo:
+    return attempt("t", file=file, number=NO_RUN).run
+
+
+@given(st.lists(st.tuples(st.sampled_from("spwxg"), st.integers(0, 5)), max_size=60), st.integers(1, 3))
+def test_whatever_is_imported_beforehand_each_attempt_is_run_once_within_the_slots(
+    steps: list[tuple[str, int]], slots: int
+) -> None:
+    """Submits, prepares, ends imports well and badly, and kills workers that import; then ends everything."""
+
+    async def play() -> None:
+        hall, ended, number = Hall(slots=slots), list[int](), 0
+
+        def check() -> None:
+            busy = [link for link in hall.links.values() if link.attempts]
+            assert len(busy) <= slots
+            assert all(len(link.warming) <= 1 and not (link.warming and link.attempts) for link in hall.links.values())
+            assert sum(bool(link.warming) for link in hall.links.values()) <= max(1, slots // 2)
+
+        def end_import(link: WorkerLink, error: str | None) -> None:
+            (run,) = link.warming.values()
+            link.warming.clear()
+            if error is None:
+                link.files.add(code_file(run))
+            hall.queue.warmed(link, run, Warmed(1, 0.5, error))
+
+        for step, which in steps:
+            importing = [link for link in hall.links.values() if link.warming]
+            busy = [link for link in hall.links.values() if link.attempts]
+            if step == "s":
+                number += 1
+                hall.submit(*of(f"{which % 3}.py", number))
+            elif step == "p":
+                hall.queue.prepare([expected(f"{which % 3}.py"), expected(f"{which}.py")])
+            elif step in "wx" and importing:
+                end_import(importing[which % len(importing)], None if step == "w" else "it is broken")
+            elif step == "g" and importing:
+                link = importing[which % len(importing)]
+                link.retiring = True
+                del hall.links[link.number]
+                hall.queue.gone(link)
+                hall.queue.pump()
+                assert link.claim_pipe is not None
+                link.claim_pipe.close()
+            elif busy:
+                ended.append(hall.end(busy[which % len(busy)].number).key.run)
+            await asyncio.sleep(0)
+            check()
+        for _ in range(1000):
+            for link in list(hall.links.values()):
+                if link.attempts:
+                    ended.append(hall.end(link.number).key.run)
+                elif link.warming:
+                    end_import(link, None)
+            await asyncio.sleep(0)
+            check()
+            if len(ended) == number and not hall.queue.warming:
+                break
+        assert sorted(ended) == list(range(1, number + 1))
+        assert len(hall.queue) == 0
+        hall.queue.close()
+        for link in hall.links.values():
+            assert link.claim_pipe is not None
+            link.claim_pipe.close()
+
+    asyncio.run(play())

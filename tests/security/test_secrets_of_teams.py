@@ -14,6 +14,7 @@ import pytest
 
 from aiosched.backends.kinds import backends_of
 from aiosched.config import SecretsSettings, Settings
+from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import partition_of
 from aiosched.db.crypto.keyring import Keyring, new_key
@@ -257,3 +258,20 @@ async def test_a_pool_of_a_team_lets_no_task_of_others_in_and_why_says_so(
 async def test_default_pool_is_for_all_teams(settings: Settings, db: Database) -> None:
     with pytest.raises(Refused, match="default_pool is for the tasks of all teams"):
         await set_pool(db, "default_pool", 5, team="alpha", requested_by="a test")
+
+
+async def test_a_file_that_is_imported_before_there_is_a_run_reads_what_its_folder_may(
+    settings: Settings, db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = DatabaseServices(db, secret_services(Keyring(settings.secrets.fernet_keys)))
+
+    async def ask(**by: str) -> Any:
+        return json.loads(await services.call(NO_RUN, "variable", json.dumps({"get": "of_alpha", **by})))
+
+    assert await ask(file="alpha/d.py", bundle="") == {"value": "sesame"}
+    with caplog.at_level(logging.WARNING):
+        assert await ask(file="beta/d.py", bundle="") == {"value": None}
+    assert "beta/d.py" in caplog.text
+    assert await ask(file="nobody/d.py", bundle="") == {"value": None}
+    with pytest.raises(Refused, match="No run asks"):
+        await ask()

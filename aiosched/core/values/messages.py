@@ -132,6 +132,17 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     superseded: str | None = None  # source hash of the code of the previous try, if it was different
 
 
+class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
+    """A DAG file whose tasks are expected to run soon, so that an executor can import it beforehand.
+
+    `run` does not exist yet, so nothing can be asked in its name.
+    """
+
+    run: RunInfo
+    is_async: bool  # for `async def` tasks
+    executor: str | None = None  # that the tasks name
+
+
 class Outcome(StrEnum):
     """How an attempt ended, or that it started."""
 
@@ -262,7 +273,10 @@ class TaskServices(Protocol):
 
 
 class Executor(Protocol):
-    """Runs attempts. All calls and all reports happen on the scheduler's event loop."""
+    """Runs attempts. All calls and all reports happen on the scheduler's event loop.
+
+    An executor may also have `prepare(upcoming: Sequence[Upcoming])`, which imports files beforehand. It never blocks.
+    """
 
     name: str
 

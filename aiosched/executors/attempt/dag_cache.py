@@ -15,16 +15,17 @@ compared now and then, and if one has changed, the files of its folder are impor
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 import time
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -36,17 +37,24 @@ from aiosched.bundles.kinds import places_of
 from aiosched.bundles.names import path_in
 from aiosched.bundles.places import CodeKey, CodePlaces
 from aiosched.config import Settings
+from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import RunInfo
 from aiosched.errors import AioschedError, AttemptStopped
 from aiosched.executors.attempt.failures import details_of, reason_of
+from aiosched.executors.attempt.plans import plan_of
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLimit, drive
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
 
+T = TypeVar("T")
+
 MOST_CODES: Final = 8  # folders whose imports a process keeps
 CHECK_AGAIN: Final = 1.0  # seconds between checks of a file that differs from the scheduler's source
 VALUES_LAST: Final = 30.0  # seconds until values that files have read are compared with those of now
+MOST_PLANNED: Final = 1000  # tasks of a DAG that are prepared before their first attempts
+NEVER_ASKED: Final = "-"  # no source hash: a file that was imported, but has not run yet
+TOO_EARLY: Final = "asked for a variable or a connection that could not be read: it is imported with its first task"
 ANSWERED_WITHIN: Final = 10.0  # seconds that an import waits for a loop, which may wait for its modules
 
 Ask = Callable[[RunInfo, str, str], Mapping[str, Any]]  # run, kind and key -> the answer of the service of that kind
@@ -84,15 +92,19 @@ class _Code:
     files: dict[str, _Imported] = field(default_factory=dict)
     parked: ParkedModules | None = None  # its modules, while others are in use
     values: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # what its files have read
+    asks_too_early: bool = False  # a file that was imported for a run that does not exist yet got no answer
     values_at: float = 0.0  # when these were compared with the scheduler's; monotonic second
+    early: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = field(
+        default_factory=dict
+    )  # read before a run, by file
 
     @property
     def is_fixed(self) -> bool:
         return self.key[1] is not None
 
-    def may_be_outdated(self, now: float) -> bool:
-        """Whether the values that its files have read are to be compared with those of now."""
-        return bool(self.values) and now >= self.values_at + VALUES_LAST
+    def may_be_outdated(self, file: str | None, now: float) -> bool:
+        """Whether values that its files have read are to be compared with those of now, before `file` runs."""
+        return bool(self.values) and (now >= self.values_at + VALUES_LAST or file in self.early)
 
     def place(self, file: str) -> tuple[Path, str | None]:
         """The path of a DAG file, and the module name if it is in an archive."""
@@ -146,7 +158,7 @@ class FileDags:
         """The DAG of `run`, if its file was imported with the source that the run requests."""
         code = self._in_use
         imported = None if code is None or code.key != run.code else code.files.get(run.file or "")
-        if code is None or imported is None or code.may_be_outdated(time.monotonic()):
+        if code is None or imported is None or code.may_be_outdated(run.file, time.monotonic()):
             return None
         if code.is_fixed:
             return imported.dags.get(run.dag_id) if code.root.is_dir() else None  # somebody may have removed it
@@ -192,6 +204,29 @@ class FileDags:
         with self._locks.setdefault(alone, threading.Lock()):
             return self.cached(run) or self._load(self._use(run), run, run.file)
 
+    async def warm(self, run: RunInfo) -> None:
+        """Import the file of a run that is expected, and compute what first attempts of its tasks need.
+
+        Raises DagUnavailable. The next attempt still compares the file, its modules and the values that were read.
+        """
+        try:
+            dag = await self.load(run)
+        finally:
+            self._forget_wrong_values(run)
+        for task in itertools.islice(dag.task_dict.values(), MOST_PLANNED):
+            plan_of(task, dag)
+        if (imported := self._used[run.code].files.get(run.file or "")) is not None:
+            imported.asked = NEVER_ASKED
+
+    def _forget_wrong_values(self, run: RunInfo) -> None:
+        """If an import asked too early, it or a module may have gone on with something else than the answer."""
+        code = self._used.get(run.code)
+        if code is not None and code.asks_too_early:
+            code.asks_too_early = False
+            self._forget_all(code)
+            self.after_import()
+            raise DagUnavailable(f"{run.file} {TOO_EARLY}", passing=True)
+
     def _use(self, run: RunInfo) -> _Code:
         """Make the folder of `run` the one whose modules are in use."""
         before, code = self._in_use, self._used.get(run.code)
@@ -233,13 +268,15 @@ class FileDags:
         return imported.dags[run.dag_id]
 
     def _values_have_changed(self, code: _Code, run: RunInfo) -> bool:
-        """Ask again for what the files of a folder have read, if that was some time ago."""
+        """Ask again for what the files of a folder have read, if that was some time ago; or this one before its run."""
         now = time.monotonic()
-        if self.ask is None or not code.may_be_outdated(now):
+        if self.ask is None or run.key == NO_RUN or not code.may_be_outdated(run.file, now):
             return False
-        code.values_at = now
+        values = code.early.pop(run.file or "", {})
+        if now >= code.values_at + VALUES_LAST:
+            values, code.values_at = code.values, now
         try:
-            return any(self.ask(run, *what) != known for what, known in list(code.values.items()))
+            return any(self.ask(run, *what) != known for what, known in list(values.items()))
         except AioschedError:  # what is imported goes on until there is an answer
             return False
 
@@ -248,10 +285,16 @@ class FileDags:
             return nullcontext()
 
         def answer(kind: str, key: str) -> Mapping[str, Any]:
-            found = ask(run, kind, key)
+            try:
+                found = ask(run, kind, key)
+            except AioschedError:
+                code.asks_too_early |= run.key == NO_RUN
+                raise
             if not code.values:
                 code.values_at = time.monotonic()
             code.values[kind, key] = found
+            if run.key == NO_RUN:
+                code.early.setdefault(run.file or "", {})[kind, key] = found
             return found
 
         return answering(answer)
@@ -283,6 +326,7 @@ class FileDags:
         finder.forget()
         code.files.clear()
         code.values.clear()
+        code.early.clear()
 
     def forget(self, run: RunInfo) -> None:
         """Import the file of `run` again on the next use."""
@@ -349,23 +393,34 @@ class InBackground:
 
     async def load(self, run: RunInfo) -> DAG:
         """Like the source's; other attempts run meanwhile."""
+        return await self._in_thread(run, self._source.load, lambda: self.cached(run))
+
+    async def _in_thread(
+        self, run: RunInfo, load: Callable[[RunInfo], Coroutine[Any, Any, T]], known: Callable[[], T | None]
+    ) -> T:
+        """Call `load`, which blocks, unless the result is `known`; one call at a time for each file."""
         place = (run.file, run.source_hash, run.bundle_version)
         lock = self._loading.setdefault(place, asyncio.Lock())
         try:
             async with lock:
-                dag = self.cached(run)
-                if dag is None:
+                found = known()
+                if found is None:
                     if isinstance(self._source, FileDags):
                         await asyncio.to_thread(self._source.prepare, run)  # has time limits of its own
                     async with asyncio.timeout(self._timeout):
-                        dag = await asyncio.to_thread(lambda: drive(self._source.load(run)))
-                return dag
+                        found = await asyncio.to_thread(lambda: drive(load(run)))
+                return found
         except TimeoutError:
             reason = f"{run.file} cannot be imported: it took longer than {self._timeout:g} s"
             raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)", passing=True) from None
         finally:
             if not lock.locked():
                 self._loading.pop(place, None)
+
+    async def warm(self, run: RunInfo) -> None:
+        """Import the file of a run that is expected; see FileDags. Attempts run meanwhile. Raises DagUnavailable."""
+        if isinstance(self._source, FileDags):
+            await self._in_thread(run, self._source.warm, lambda: None)
 
     def forget(self, run: RunInfo) -> None:
         """Like the source's."""

@@ -29,6 +29,7 @@ from aiosched.core.values.messages import (
     Report,
     RunInfo,
     TaskServices,
+    Upcoming,
     XComPairs,
     XComRef,
 )
@@ -50,6 +51,7 @@ from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.host_guard import HostGuard
 from aiosched.executors.inline.threads import DaemonThreads, run_in_thread
+from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.remote.values import XComRemote, XComStore
 from aiosched.timeouts import clean_up_timeout
@@ -154,6 +156,7 @@ class InlineExecutor:
         self._blocking = blocking_on(self._loop)
         self._triggers: TriggerTasks[AttemptKey] = TriggerTasks(self._dags_for_loop, lambda _, ended: report(ended))
         self._threads = DaemonThreads(self._slots)
+        self._early_imports = EarlyImports(self._dags_for_loop, lambda *_: None)
         self._starts = StartNotices(self._loop, report, hostname=socket.gethostname())
         TaskLoggerCapture.begin()
         self._started = True
@@ -184,6 +187,12 @@ class InlineExecutor:
                 self._threads.submit(lambda execution=execution: self._run_in_thread(execution))  # type: ignore[misc]
         if self._running:
             self._quiet.clear()
+
+    def prepare(self, upcoming: Sequence[Upcoming]) -> None:
+        """Import the files of runs that are expected, one after the other, in a thread; registered DAGs need none."""
+        if isinstance(self._dags, FileDags) and not self._stopping:
+            for each in upcoming:
+                self._early_imports.add(0, each.run)
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask an attempt to stop and return at once; its report (FAILED) follows within `grace` seconds.
@@ -216,6 +225,7 @@ class InlineExecutor:
             await self._quiet_within(self._kill_after + 1)
         if self._started:
             self._started = False
+            self._early_imports.close()
             await asyncio.to_thread(self._guard.close)
             await self._triggers.left()
             self._starts.close()

@@ -9,11 +9,13 @@ import itertools
 from collections.abc import Container, Iterable, Sequence, Sized
 from typing import Final, Protocol, TypeVar
 
-from aiosched.core.values.messages import Attempt, AttemptKey
+from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
 
 LOOK_AHEAD: Final = 16  # queued attempts that are searched for a DAG file loaded by the worker
 PATIENCE: Final = 0.05  # seconds that an attempt can wait for a worker with its file while another one is free
 _WORTH: Final = 2.0  # ... or this many import times of the file, if that is longer
+_LATE: Final = 5.0  # seconds after which a file that was needed is no longer expected to be
+_SHARE: Final = 0.125  # of the time of an import: the expected duration of an attempt if none is known
 _LONG: Final = 1.0  # seconds: longer attempts count as this long
 _FILES: Final = 10_000  # number of files with known times
 LONGEST_LINE: Final = 64  # attempts of a worker, including the running one
@@ -25,6 +27,12 @@ class HasFiles(Protocol):
     """A worker with loaded files."""
 
     files: set[FileKey]
+
+
+class HasWarmFiles(HasFiles, Protocol):
+    """A worker with files that it has imported for runs to come."""
+
+    due: dict[FileKey, float]  # when they are needed
 
 
 class HasLine(HasFiles, Protocol):
@@ -43,7 +51,12 @@ Lined = TypeVar("Lined", bound=HasLine)
 
 def file_of(attempt: Attempt) -> FileKey:
     """The DAG file that an attempt needs."""
-    return attempt.run.file, attempt.run.source_hash, attempt.run.bundle_version
+    return code_file(attempt.run)
+
+
+def code_file(run: RunInfo) -> FileKey:
+    """The DAG file that attempts of a run need."""
+    return run.file, run.source_hash, run.bundle_version
 
 
 class FileTimes:
@@ -62,9 +75,15 @@ class FileTimes:
         if imported:
             self._learn(self._imports, file, imported)
 
+    def observe_import(self, file: FileKey, seconds: float) -> None:
+        """Record that a worker took `seconds` to import a file, without an attempt."""
+        self._learn(self._imports, file, seconds)
+
     def run(self, file: FileKey) -> float:
-        """The expected duration of one attempt; long if nothing is known."""
-        return self._runs.get(file) or self._runs.get(None, _LONG)
+        """The expected duration of one attempt; a part of its import's, or long, if no attempt is known."""
+        if not self._runs:
+            return min(_LONG, _SHARE * self._imports[file]) if file in self._imports else _LONG
+        return self._runs.get(file) or self._runs[None]
 
     def imports(self, file: FileKey) -> float:
         """The longest expected wait of an attempt before another worker imports its file instead."""
@@ -121,3 +140,22 @@ def behind(workers: Iterable[Lined], attempt: Attempt, times: FileTimes, *, free
     stranger, length = rank
     limit = times.imports(file) if free else PATIENCE
     return None if (free and stranger) or length * times.run(file) > limit else best
+
+
+def choose_for_import(
+    idle: Sequence[HasWarmFiles], file: FileKey, *, files: int, spawns: bool, now: float, until: float
+) -> int | None:
+    """The position of the idle worker that imports a file for a run that is expected, `until` then; None: a new worker.
+
+    It is one with few files, so that these are spread; without a file of another version of a bundle; and none that is
+    needed before it has imported the file. There is a new one (if it `spawns`) while more `files` wait than workers are
+    idle.
+    """
+    fitting = [
+        place
+        for place, worker in enumerate(idle)
+        if all(known[2] == file[2] for known in worker.files)
+        and not any(now - _LATE < due < until for due in worker.due.values())
+    ]
+    best = min(fitting, key=lambda place: len(idle[place].files), default=None)
+    return None if spawns and best is not None and files > len(idle) and idle[best].files else best

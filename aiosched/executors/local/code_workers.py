@@ -7,11 +7,14 @@ while. The workers of the DAGs folder as it is now stay.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from aiosched.bundles.places import NEWEST, CodeKey
+from aiosched.core.values.messages import RunInfo
+from aiosched.executors.local.affinity import code_file
 from aiosched.executors.local.blocked_loops import BlockedLoops
+from aiosched.executors.local.warming import Warming
 from aiosched.executors.local.worker_link import WorkerLink
 
 
@@ -40,6 +43,13 @@ class CodeWorkers:
             link.code = code
         return link
 
+    def prepare(self, runs: Iterable[RunInfo], warming: Warming) -> None:
+        """Have the worker that would get a coroutine import these files, unless it has them."""
+        for run in runs:
+            link, file = self.for_coroutine(run.code), code_file(run)
+            if warming.suits(run) and file not in link.files and run not in link.warming.values():
+                link.warm(run)
+
     def for_triggers(self, code: CodeKey) -> WorkerLink:
         """A new worker for triggers of this code."""
         link = self._host.spawn(is_async=True, watches=True)
@@ -53,5 +63,5 @@ class CodeWorkers:
             self._loop.call_later(self._idle_time, self._end_if_idle, link, link.idle_since)
 
     def _end_if_idle(self, link: WorkerLink, since: float) -> None:
-        if link.idle_since == since and not link.attempts and not link.triggers and not link.retiring:
+        if link.idle_since == since and not (link.attempts or link.triggers or link.warming or link.retiring):
             self._host.dismiss(link)

@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, TaskServices
+from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, TaskServices, Upcoming
 from aiosched.errors import ConfigError
 from aiosched.executors.attempt.failures import timeout_reason
 from aiosched.executors.attempt.logs import AttemptLog
@@ -41,7 +41,7 @@ from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.processes import describe_exit, signal_group
-from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, FieldsRendered, Fired, Withdraw
+from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, FieldsRendered, Fired, Warmed, Withdraw
 from aiosched.timeouts import clean_up_timeout
 
 __all__ = ["LocalExecutor", "LocalOptions"]
@@ -107,7 +107,8 @@ class LocalExecutor:
         self._report, self._answers = report, QuestionAnswers(services)
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
         idle_time, most = self._options.idle_time, self._async_workers
-        self._queue = AttemptQueue(self, self._links, slots=self._slots, lines=not self._fresh, idle_time=idle_time)
+        times = {"idle_time": idle_time, "import_timeout": self._options.import_timeout}
+        self._queue = AttemptQueue(self, self._links, slots=self._slots, lines=not self._fresh, **times)
         await self._forkservers.start()
         self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
         self._code_workers = CodeWorkers(self, self._links, self.blocked_loops, most=most, idle_time=idle_time)
@@ -132,6 +133,12 @@ class LocalExecutor:
         if self._where or self._queue:
             self._quiet.clear()
         self._queue.pump()
+
+    def prepare(self, upcoming: Sequence[Upcoming]) -> None:
+        """Have workers import the files of runs that are expected; with isolation "fresh" none would keep them."""
+        if not (self._stopping or self._fresh):
+            self._queue.prepare(each.run for each in upcoming if not each.is_async)
+            self._code_workers.prepare((each.run for each in upcoming if each.is_async), self._queue.warming)
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         """Ask an attempt to stop and return at once; its report (FAILED) follows within about `grace` seconds.
@@ -260,6 +267,11 @@ class LocalExecutor:
         """A worker has rendered the template fields of an attempt: stored with its start, or with its end."""
         self._starts.rendered(rendered.key, rendered.fields)
 
+    def file_warmed(self, link: WorkerLink, run: RunInfo, warmed: Warmed) -> None:
+        """A worker has imported a file for a run that is expected, or could not."""
+        self._queue.warmed(link, run, warmed)
+        self._code_workers.ended(link)
+
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None:
         """A trigger has fired or failed."""
         self._failed_starts = 0
@@ -329,6 +341,7 @@ class LocalExecutor:
             return
         link.judged = True
         self._links.pop(link.number, None)
+        self._queue.gone(link)
         if link.ready:
             self._queue.take_back(link)
         link.close()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 
+from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import TaskServices
 from aiosched.core.values.service_errors import kind_of
-from aiosched.errors import AttemptStopped
+from aiosched.errors import AttemptStopped, Refused
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.protocol import Ask, Call, Reply, Withdraw
 
@@ -64,7 +66,8 @@ class QuestionAnswers:
 
     async def _reply(self, link: WorkerLink, call: Call) -> None:
         try:
-            reply = Reply(call.number, await self._services.call(call.run, call.name, call.args))
+            args = call.args if call.run != NO_RUN else _of_a_file(link, call)
+            reply = Reply(call.number, await self._services.call(call.run, call.name, args))
         except AttemptStopped as stopped:
             log.info("a question of a running task is not answered: it %s", stopped)
             return
@@ -73,3 +76,14 @@ class QuestionAnswers:
             text = str(error) if kind else f"the service {call.name!r} failed: {type(error).__name__}: {error}"
             reply = Reply(call.number, "", text, kind)
         link.reply(reply)
+
+
+def _of_a_file(link: WorkerLink, call: Call) -> str:
+    """The question of a file that is imported before there is a run: we know which file it is, and it may only read."""
+    importing = next(iter(link.warming.values()), None)
+    args = json.loads(call.args)
+    if importing is None or (call.name != "bundle" and "get" not in args):
+        raise Refused(f"{call.name!r} can be called by a task only, not while a file is imported for a run to come.")
+    if call.name == "bundle":
+        return call.args
+    return json.dumps({"get": args["get"], "file": importing.file, "bundle": importing.bundle or ""})

@@ -14,12 +14,23 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from aiosched.core.values.messages import Attempt, AttemptKey
-from aiosched.executors.local.affinity import PATIENCE, FileTimes, behind, file_of, match
+from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
+from aiosched.executors.local.affinity import (
+    PATIENCE,
+    FileKey,
+    FileTimes,
+    behind,
+    choose_for_import,
+    code_file,
+    file_of,
+    match,
+)
+from aiosched.executors.local.warming import Warming
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.throughput import Throughput
-from aiosched.executors.worker.protocol import Ended
+from aiosched.executors.worker.protocol import Ended, Warmed
 
+_IMPORT: Final = 1.0  # seconds that an import is expected to take at least
 _MOST_AHEAD: Final = 16  # waiting attempts per slot
 
 
@@ -36,11 +47,18 @@ class AttemptQueue:
     """The waiting attempts and the idle workers.
 
     `links` are all workers of the host. `lines`: whether attempts can wait in workers. Idle workers beyond the first
-    are dismissed after `idle_time` seconds.
+    are dismissed after `idle_time` seconds. Imports take at most `import_timeout`.
     """
 
     def __init__(
-        self, host: Host, links: Mapping[int, WorkerLink], *, slots: int, lines: bool, idle_time: float
+        self,
+        host: Host,
+        links: Mapping[int, WorkerLink],
+        *,
+        slots: int,
+        lines: bool,
+        idle_time: float,
+        import_timeout: float = 30.0,
     ) -> None:
         self._host, self._links = host, links
         self._loop = asyncio.get_running_loop()
@@ -53,12 +71,15 @@ class AttemptQueue:
         self._passed_over = 0  # consecutive times that the first attempt was passed over
         self._throughput = Throughput()
         self._times = FileTimes()
+        self._most_warming = max(1, slots // 2)  # workers that import for runs that are expected; they use no slot
+        self.warming = Warming(self._release, host.dismiss, most=self._most_warming, time_limit=import_timeout)
+        self._next_look: asyncio.TimerHandle | None = None  # for a worker that can import what is expected
         self._line_check: asyncio.TimerHandle | None = None
         self._reaper: asyncio.TimerHandle | None = None
         self.closed = False
 
     def __len__(self) -> int:
-        return len(self._backlog)
+        return len(self._backlog) + self.warming.held
 
     @property
     def room(self) -> int:
@@ -66,7 +87,7 @@ class AttemptQueue:
         if self.closed:
             return 0
         ahead = min(self._throughput.ahead(self._loop.time()), _MOST_AHEAD * self._slots)
-        return max(0, self._slots + ahead - self._sent - len(self._backlog))
+        return max(0, self._slots + ahead - self._sent - len(self))
 
     def add(self, attempt: Attempt, user: str | None = None) -> None:
         """Add an attempt at the end of the queue. `pump` assigns it: with a `user`, to a worker of its own."""
@@ -80,7 +101,7 @@ class AttemptQueue:
         if waiting is not None:
             self._backlog.remove(waiting)
             self._own.pop(key, None)
-        return waiting is not None
+        return waiting is not None or self.warming.remove(key)
 
     def close(self) -> list[Attempt]:
         """Stop assigning; returns the attempts that have not begun."""
@@ -88,11 +109,29 @@ class AttemptQueue:
         for link in self._links.values():
             if len(link.attempts) > 1:  # a worker's only attempt begins in a moment, if it has not already
                 self.take_back(link)
-        for timer in (self._line_check, self._reaper):
+        for timer in (self._line_check, self._reaper, self._next_look):
             if timer is not None:
                 timer.cancel()
-        left, self._backlog = list(self._backlog), deque()
+        left, self._backlog = [*self.warming.close(), *self._backlog], deque()
         return left
+
+    def prepare(self, runs: Iterable[RunInfo]) -> None:
+        """Have workers import the files of runs that are expected, the soonest first, unless one of them has it."""
+        if self._lines and not self.closed:
+            self.warming.add(runs, self._is_warm)
+            self._warm_next()
+
+    def warmed(self, link: WorkerLink, run: RunInfo, warmed: Warmed) -> None:
+        """A worker has imported a file for a run that is expected, or could not."""
+        if warmed.error is None:
+            self._times.observe_import(code_file(run), warmed.took)
+        if warmed.retire is not None and not link.retiring:
+            self._host.dismiss(link)
+        elif not link.retiring and not link.is_async:
+            self.idle(link)
+        is_to_blame = warmed.retire is not None and link.files <= {code_file(run)}
+        self.warming.ended(link, run, warmed.retire if is_to_blame else warmed.error)
+        self.pump()
 
     def pump(self, *, patient: bool = True) -> None:
         """Assign waiting attempts, in order.
@@ -102,19 +141,22 @@ class AttemptQueue:
         now = self._loop.time()
         while self._backlog and not self.closed:
             spawns = self._busy + len(self._idle) < self._slots
-            free = spawns or bool(self._idle)
+            free = self._busy < self._slots and (spawns or bool(self._idle))
             attempt = self._backlog[0]
             if self._own and attempt.key in self._own:
-                if not self._begin_alone(attempt, spawns=spawns):
+                if not free or not self._begin_alone(attempt, spawns=spawns):
                     return
+                continue
+            if self.warming and self.warming.hold(attempt):
+                self._backlog.popleft()
                 continue
             link = None
             if self._lines and (patient or not free):
-                plain = (link for link in self._links.values() if not link.is_async and not link.retiring)
+                plain = (link for link in self._links.values() if not (link.is_async or link.retiring or link.warming))
                 link = behind(plain, attempt, self._times, free=free, now=now)
             if link is not None:
                 self._backlog.popleft()
-            elif self._idle:
+            elif free and self._idle:
                 worker, position = match(self._idle, self._backlog, self._passed_over, but=self._own)
                 link = self._idle.pop(worker)
                 attempt = self._backlog[position]
@@ -126,6 +168,46 @@ class AttemptQueue:
             else:
                 return
             self._send(link, attempt)
+        self._warm_next()
+
+    def _warm_next(self) -> None:
+        """Have workers that attempts do not need import what is expected next."""
+        while not self._backlog and not self.closed and (run := self.warming.next) is not None:
+            workers, now = self._busy + len(self._idle) + self.warming.under_way, self._loop.time()
+            place = choose_for_import(
+                self._idle, code_file(run), files=self.warming.waiting, spawns=workers < self._slots,
+                now=now, until=now + max(_IMPORT, self._times.imports(code_file(run))),
+            )  # fmt: skip
+            if place is not None:
+                link = self._idle.pop(place)
+            elif workers < self._slots + self._most_warming:
+                link = self._host.spawn(is_async=False)
+            else:
+                self._warm_later()
+                return
+            self.warming.begin(link, self._times.imports(code_file(run)))
+
+    def _warm_later(self) -> None:
+        if self._next_look is None:
+            self._next_look = self._loop.call_later(_IMPORT, self._look_again)
+
+    def _look_again(self) -> None:
+        self._next_look = None
+        self._warm_next()
+
+    def _is_warm(self, file: FileKey) -> bool:
+        """Whether a worker has the file, and will soon be free."""
+        patience, now = self._times.patience(file), self._loop.time()
+        return any(
+            file in link.files
+            and not (link.retiring or link.is_async or (link.attempts and now - link.head_since > patience))
+            for link in self._links.values()
+        )
+
+    def _release(self, attempts: list[Attempt]) -> None:
+        """These have waited for an import: they are the next."""
+        self._backlog.extendleft(reversed(attempts))
+        self._loop.call_soon(self.pump)
 
     def _begin_alone(self, attempt: Attempt, *, spawns: bool) -> bool:
         """Send the first attempt to a worker of its own, in the place of an idle one if need be."""
@@ -155,6 +237,8 @@ class AttemptQueue:
         """A worker gets no more attempts."""
         if link in self._idle:
             self._idle.remove(link)
+        if link.warming and not self.closed:
+            self.warming.gone(link)
 
     def take_back(self, link: WorkerLink) -> None:
         """Put attempts that a worker has not begun back at the front of the queue."""

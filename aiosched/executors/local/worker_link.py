@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Protocol, cast
 
 import msgspec
 
 from aiosched.bundles.places import NEWEST, CodeKey
-from aiosched.core.values.messages import Attempt, AttemptKey, XComPairs
-from aiosched.executors.local.affinity import FileKey, file_of
+from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo, XComPairs
+from aiosched.executors.local.affinity import FileKey, code_file, file_of
 from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.loop_sign import LoopSign
 from aiosched.executors.worker.protocol import (
@@ -28,6 +29,8 @@ from aiosched.executors.worker.protocol import (
     Reply,
     RunAttempts,
     Unwatch,
+    Warm,
+    Warmed,
     Watch,
     Withdraw,
     frame,
@@ -40,6 +43,7 @@ class LinkListener(Protocol):
     def worker_ready(self, link: WorkerLink) -> None: ...
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None: ...
     def fields_rendered(self, rendered: FieldsRendered) -> None: ...
+    def file_warmed(self, link: WorkerLink, run: RunInfo, warmed: Warmed) -> None: ...
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
     def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None: ...
     def attempt_unsendable(self, link: WorkerLink, attempt: Attempt, reason: str) -> None: ...
@@ -75,6 +79,8 @@ class WorkerLink(asyncio.Protocol):
         self.sign: LoopSign | None = None  # for coroutines: the heartbeat of their loop
         self.code: CodeKey = NEWEST  # for coroutines: whose modules it has
         self.files: set[FileKey] = set()  # of the attempts sent to it
+        self.due: dict[FileKey, float] = {}  # when a file that it has imported for a run is needed, if it was not yet
+        self.warming: dict[int, RunInfo] = {}  # what it imports for runs that are expected, by number
         self.triggers: dict[int, Attempt] = {}  # waiting triggers, by number
         self.exit: str | None = None  # how its process ended, once known
         self.left: str | None = None  # what the process left behind
@@ -85,8 +91,9 @@ class WorkerLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiting: list[Attempt] = []  # to be sent at the end of this loop iteration
         self._seen_in_line: tuple[AttemptKey | None, float] = (None, 0.0)  # a waiting attempt, and since when
+        self._warms = 0  # how often `warm` was called
         self._cancelled: list[AttemptKey] = []
-        self._unsent: list[Watch | Unwatch] = []
+        self._unsent: list[Watch | Unwatch | Warm] = []
         self._closing = False
 
     async def connect(self, sock: socket.socket) -> None:
@@ -103,7 +110,9 @@ class WorkerLink(asyncio.Protocol):
         if not self.attempts:
             self.head_since = self._loop.time()
         self.attempts[attempt.key] = attempt
-        self.files.add(file_of(attempt))
+        file = file_of(attempt)
+        self.files.add(file)
+        self.due.pop(file, None)
         if not self._waiting and self._transport is not None:
             self._loop.call_soon(self._flush)
         self._waiting.append(attempt)
@@ -132,6 +141,12 @@ class WorkerLink(asyncio.Protocol):
         """Ask the worker to cancel an `async def` attempt."""
         self._cancelled.append(key)
         self._flush()
+
+    def warm(self, run: RunInfo) -> None:
+        """Have the worker import the file of a run that is expected."""
+        self._warms += 1
+        self.warming[self._warms] = run
+        self._send_soon(Warm(self._warms, run))
 
     def watch(self, number: int, attempt: Attempt) -> None:
         """Start a trigger in the worker."""
@@ -202,6 +217,14 @@ class WorkerLink(asyncio.Protocol):
             case FieldsRendered():
                 if message.key in self.attempts:
                     self._listener.fields_rendered(message)
+            case Warmed():
+                if (run := self.warming.pop(message.number, None)) is not None:
+                    if message.error is None:
+                        self.files.add(code_file(run))
+                        self.due[code_file(run)] = (
+                            self._loop.time() + (run.run_after - datetime.now(UTC)).total_seconds()
+                        )
+                    self._listener.file_warmed(self, run, message)
             case Fired():
                 self._listener.trigger_fired(self, message)
             case Ready():
@@ -235,14 +258,15 @@ class WorkerLink(asyncio.Protocol):
             self.claim_pipe.issue(len(attempts))
         self._write(data)
 
-    def _send_soon(self, message: Watch | Unwatch) -> None:
+    def _send_soon(self, message: Watch | Unwatch | Warm) -> None:
         if self._transport is None:
             self._unsent.append(message)
             return
         try:
             data = frame(message)
         except Exception as error:
-            self._listener.attempt_unsendable(self, self.triggers[message.number], _unsendable(error))
+            if isinstance(message, Watch | Unwatch):
+                self._listener.attempt_unsendable(self, self.triggers[message.number], _unsendable(error))
             return
         self._write(data)
 

@@ -26,6 +26,7 @@ from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
+from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_health import LoopHealth
 from aiosched.executors.worker.loop_sign import LoopSign
@@ -46,6 +47,8 @@ from aiosched.executors.worker.protocol import (
     Reply,
     RunAttempts,
     Unwatch,
+    Warm,
+    Warmed,
     Watch,
     Withdraw,
     WorkerConfig,
@@ -80,6 +83,7 @@ class AsyncWorker(asyncio.Protocol):
         self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
         self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, but not their leftover processes
         self._ended: list[tuple[Attempt, Report]] = []
+        self._early_imports = EarlyImports(self._dags, lambda *ended: self._tell(Warmed(*ended)))
         self._questions: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
         self._done = 0
@@ -112,6 +116,8 @@ class AsyncWorker(asyncio.Protocol):
                     self._triggers.start(number, trigger)
                 case Unwatch(number, kill):
                     self._triggers.stop(number, kill=kill)
+                case Warm(number, run):
+                    self._early_imports.add(number, run)
                 case Answer(number, pairs, error):
                     self._answer(number, pairs, None if error is None else ExecutorError(error))
                 case Reply(number, answer):
@@ -123,6 +129,7 @@ class AsyncWorker(asyncio.Protocol):
     async def end(self) -> None:
         """Cancel the running attempts and wait for them (the scheduler kills this process if that takes too long)."""
         tasks = [task for task, _ in self._running.values()]
+        self._early_imports.close()
         for task, execution in self._running.values():
             execution.stop_requested = True
             task.cancel()
@@ -238,7 +245,7 @@ class AsyncWorker(asyncio.Protocol):
     def _fired(self, number: int, report: Report) -> None:
         self._tell(Fired(number, report))
 
-    def _tell(self, message: Fired | FieldsRendered) -> None:
+    def _tell(self, message: Fired | FieldsRendered | Warmed) -> None:
         if self._transport is not None and not self._gone.is_set():
             self._transport.write(frame(message))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.bundles.places import CodePlaces
-from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs, XComRef
+from aiosched.core.values.messages import Attempt, AttemptKey, Report, RunInfo, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.errors import AioschedError, ExecutorError
 from aiosched.executors.attempt.log_opening import RemoteLogFiles
@@ -89,6 +89,13 @@ class Unwatch(Message, frozen=True):
     kill: bool
 
 
+class Warm(Message, frozen=True):
+    """Import the DAG file of a run that is expected soon, if nothing else is to be done; under a unique number."""
+
+    number: int
+    run: RunInfo
+
+
 class Answer(Message, frozen=True):
     """The answer to the `Ask` of the same number; `error` instead of pairs if it failed."""
 
@@ -120,6 +127,15 @@ class Ended(Message, frozen=True):
     retire: str | None = None
     took: float = 0.0  # seconds, from a worker for plain functions
     imported: float = 0.0  # of those, the time of importing the DAG file
+
+
+class Warmed(Message, frozen=True):
+    """The `Warm` of this number has ended. With `error` the file is not imported; `retire` as in `Ended`."""
+
+    number: int
+    took: float  # seconds
+    error: str | None = None
+    retire: str | None = None
 
 
 class FieldsRendered(Message, frozen=True):
@@ -213,8 +229,8 @@ class Exited(Message, frozen=True):
     left: str | None = None
 
 
-ToWorker = RunAttempts | Cancel | Watch | Unwatch | Answer | Reply
-FromWorker = Ready | Ended | FieldsRendered | Fired | Ask | Call | Withdraw
+ToWorker = RunAttempts | Cancel | Watch | Unwatch | Warm | Answer | Reply
+FromWorker = Ready | Ended | Warmed | FieldsRendered | Fired | Ask | Call | Withdraw
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited
 AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver

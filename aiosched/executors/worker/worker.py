@@ -30,10 +30,11 @@ from types import FrameType
 from typing import Final, NoReturn
 
 from aiosched import leftovers
-from aiosched.core.values.messages import Attempt, Report, XComPairs, XComRef
+from aiosched.core.values.messages import Attempt, Report, RunInfo, XComPairs, XComRef
 from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempt.attempts import execution_of
 from aiosched.executors.attempt.dag_cache import FileDags, asking, fetching
+from aiosched.executors.attempt.failures import reason_of
 from aiosched.executors.attempt.interrupts import alarm, interrupts
 from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
@@ -53,6 +54,8 @@ from aiosched.executors.worker.protocol import (
     Ready,
     Reply,
     RunAttempts,
+    Warm,
+    Warmed,
     Withdraw,
     WorkerConfig,
     error_of,
@@ -74,13 +77,14 @@ class Channel:
         sock.setblocking(True)
         self._socket, self._claim_pipe, self._lease = sock, claim_pipe, lease
         self._reader = FrameReader()
+        self._warms: deque[Warm] = deque()
         self._line: deque[tuple[int, Attempt]] = deque()  # received, with their numbers; some taken back
         self._answers: deque[Answer | Reply] = deque()
         self._asking = threading.Lock()  # a task can ask from its own threads
         self._asked = 0
 
-    def next_attempt(self) -> Attempt:
-        """Wait for the next attempt and claim it. Raises SchedulerGone."""
+    def next_work(self) -> Attempt | Warm:
+        """Wait for the next attempt and claim it; while there is none, a file to import. Raises SchedulerGone."""
         while True:
             try:
                 ticket = draw(self._claim_pipe)
@@ -89,6 +93,8 @@ class Channel:
             if ticket is not None:
                 break
             self._line.clear()
+            if self._warms:
+                return self._warms.popleft()
             self._read()
         while True:
             while not self._line:
@@ -117,8 +123,10 @@ class Channel:
                 self._line.extend(enumerate(message.attempts, message.first))
             elif isinstance(message, Answer | Reply):
                 self._answers.append(message)
+            elif isinstance(message, Warm):
+                self._warms.append(message)
 
-    def send(self, message: Ready | Ended | FieldsRendered | Ask | Call | Withdraw) -> None:
+    def send(self, message: Ready | Ended | Warmed | FieldsRendered | Ask | Call | Withdraw) -> None:
         """Send a message; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
@@ -202,6 +210,12 @@ class Housekeeping:
             self._collect(log)
         return self.state.tidy([log])
 
+    def after_import(self) -> bool:
+        """Drop what an import without an attempt wrote, and revert its changes; False if some remain."""
+        os.ftruncate(self._output, 0)
+        self._connect()
+        return self.state.tidy([])
+
     def _collect(self, log: AttemptLog) -> None:
         size = os.fstat(self._output).st_size
         position = 0
@@ -243,12 +257,17 @@ class Worker:
         """Run attempts; returns when the scheduler is gone or has no more work for this worker."""
         self._channel.send(Ready())
         while True:
-            attempt = self._channel.next_attempt()
+            work = self._channel.next_work()
             began, imported = time.monotonic(), self._dags.seconds
-            report = self._execute(attempt)
-            self._done += 1
-            retire = self._why_retire()
-            self._channel.send(Ended([report], retire, time.monotonic() - began, self._dags.seconds - imported))
+            if isinstance(work, Warm):
+                error = self._warm(work.run)
+                retire = self._why_retire()
+                self._channel.send(Warmed(work.number, time.monotonic() - began, error, retire))
+            else:
+                report = self._execute(work)
+                self._done += 1
+                retire = self._why_retire()
+                self._channel.send(Ended([report], retire, time.monotonic() - began, self._dags.seconds - imported))
             if retire is not None:
                 self._channel.await_end()
 
@@ -267,6 +286,21 @@ class Worker:
                 log.line("WARNING", "aiosched", left.text("the attempt"))
             self._is_changed = not self._housekeeping.after(log)
             log.close()
+
+    def _warm(self, run: RunInfo) -> str | None:
+        """Import a file; returns why that is not possible. What it writes has no log, and is dropped."""
+        try:
+            copy_context().run(drive, self._dags.warm(run))
+        except SchedulerGone:
+            raise
+        except BaseException as error:
+            return reason_of(error)
+        finally:
+            self._left_children = has_children()
+            if self._left_children:
+                leftovers.end_children()
+            self._is_changed = not self._housekeeping.after_import()
+        return None
 
     def _tell_rendered(self, attempt: Attempt, fields: str) -> None:
         with interrupts.shield():

@@ -122,6 +122,7 @@ def _starting_of(cache: StateCache, dag: OwnedDag, now: datetime, before: Mappin
     for run in first:
         if run.run_after > now:
             cache.work.due_runs.add(run.run_after, dag.row.dag_id)
+            cache.work.upcoming.add(run.run_after, dag.row.dag_id)
     return starting
 
 

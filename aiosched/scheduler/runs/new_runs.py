@@ -190,6 +190,7 @@ def _hold(context: DecisionContext, creation: Creation, key: int, now: datetime)
         if run.is_incomplete:
             context.cache.work.incomplete[run] = None
         context.cache.work.to_start[run.dag_id] = None
+        context.cache.work.upcoming.add(max(run.run_after, now), run.dag_id)
         context.wakeups.creation.wake()
         return run
     board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))

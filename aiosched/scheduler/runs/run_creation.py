@@ -1,6 +1,6 @@
 """The coroutine that creates due runs and starts queued ones.
 
-It sleeps until the earliest next run of the owned DAGs, or until woken. Runs are created in
+It sleeps until the earliest next run of the owned DAGs is due or to be announced, or until woken. Runs are created in
 batches (new_runs.py), by time and by asset events (asset_runs.py, partitioned_runs.py). due_runs.py decides which
 runs are due and which may start, by the rules of core/creation/run_creation.py. Source: the semantics
 reference, sections 13 and 14.
@@ -20,6 +20,7 @@ from aiosched.db.statements.schedules import schedule_positions
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
 from aiosched.scheduler.partitions.run_rehydration import NOTHING
 from aiosched.scheduler.partitions.unreadable_runs import LoadedRun, load_contents
+from aiosched.scheduler.runs.announcing import announce_upcoming
 from aiosched.scheduler.runs.asset_runs import create_asset_runs
 from aiosched.scheduler.runs.awaited import ask_before
 from aiosched.scheduler.runs.backfills import complete_backfills
@@ -56,10 +57,12 @@ async def create_runs(session: Session) -> float | None:
         await find_previous_runs(session)
         await complete_backfills(session, now)
         more |= await store_next_part(session)
+        announce_upcoming(session, session.env.clock.now())
     if more:
         return 0.0
-    earliest = session.cache.work.due_runs.earliest
-    return None if earliest is None else max((earliest - session.env.clock.now()).total_seconds(), 0.001)
+    work, now = session.cache.work, session.env.clock.now()
+    times = [at for at in (work.due_runs.earliest, work.upcoming.next_look) if at is not None]
+    return max((min(times) - now).total_seconds(), 0.001) if times else None
 
 
 async def _create_by_assets(session: Session, now: datetime) -> None:

@@ -5,6 +5,8 @@
                  {delete: key}                       -> {}
     connection   {get: conn_id, by: …}               -> {value: fields or null, backend: where it is, if in one}
 
+With `file` and `bundle` in place of `by` a file asks that is imported before there is a run (decision 55).
+
 The values are decrypted here and sent to the worker over its own socket; workers have neither keys nor logins of
 backends. What belongs to a team is not there for tasks of other teams' DAGs; that one asked for it is logged here.
 """
@@ -18,11 +20,15 @@ from typing import Any, Final
 from aiosched.backends.asking import NO_BACKENDS, Backends
 from aiosched.backends.backend import Kind
 from aiosched.backends.values import SecretValues
-from aiosched.db.access.owners import reader_of_run
+from aiosched.bundles.names import path_in
+from aiosched.core.creation.upcoming import NO_RUN
+from aiosched.core.values.secret_names import Reader
+from aiosched.db.access.owners import reader_of_file, reader_of_run
 from aiosched.db.audit.secret_reads import Read, SecretReads
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import SecretStore, VariableValue, Withheld
 from aiosched.db.queries import task_services
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused, SecretBackendError
 from aiosched.scheduler.services.questions import Question
@@ -38,16 +44,16 @@ def secret_services(
 
     async def look_up(db: Database, kind: Kind, question: Question) -> dict[str, Any]:
         async with db.acquire() as conn:
-            reader = await reader_of_run(conn, question.run)
+            reader = await _reader(conn, question)
         try:
             found = await SecretValues(db, keyring, backends).look_up(kind, question.args["get"], reader)
         except Withheld as error:
             async with db.acquire() as conn:
-                who = await task_services.who_asks(conn, question.run)
+                who = question.args.get("file") or await task_services.who_asks(conn, question.run)
             logger.warning("refused: a task of %s asked for %s", who, error.what)
             return {"value": None}
         answer = found.as_answer()
-        if reads is not None and answer["value"] is not None:
+        if reads is not None and answer["value"] is not None and question.run != NO_RUN:
             reads.note(_read_by(question, kind))
         return answer
 
@@ -69,6 +75,15 @@ def secret_services(
         return await look_up(db, "connection", question)
 
     return {"variable": _refusing_mistakes(variable), "connection": _refusing_mistakes(connection)}
+
+
+async def _reader(conn: DatabaseConnection, question: Question) -> Reader:
+    """Whose values may be read: by the run, or by the file, which an executor names while there is no run yet."""
+    if question.run != NO_RUN:
+        return await reader_of_run(conn, question.run)
+    if "file" not in question.args:
+        raise Refused("No run asks: values can be read by a task, or while its file is imported.")
+    return await reader_of_file(conn, question.args["bundle"], path_in(question.args["bundle"], question.args["file"]))
 
 
 def _read_by(question: Question, kind: Kind) -> Read:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 from aiosched.scheduler.session.background import Background
@@ -55,6 +56,8 @@ class Session:
         """A session that has read nothing yet."""
         cache, wakeups = StateCache(), Wakeups()
         cache.waiting.limit = env.settings.scheduler.passed_over_limit
+        if hasattr(env.executor, "prepare") and (seconds := env.settings.executor.warm_ahead):
+            cache.work.upcoming.ahead = timedelta(seconds=seconds)
         starts = LazyStarts(cache, wakeups.enqueueing)
         context = DecisionContext(
             clock=env.clock, attempts=env.attempts, incarnation=env.incarnation, metrics=env.metrics,

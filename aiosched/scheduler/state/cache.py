@@ -345,6 +345,8 @@ class StateCache:
         if dag.version.id != version.id:
             for board in dag.runs.running.values():
                 renew_code(board, version)
+            if dag.next_run is not None:
+                self.work.upcoming.add(dag.next_run.run_after, row.dag_id)
         has_moved = dag.room.team != row.team
         dag.row, dag.version, dag.graph, dag.room.team = row, version, graph, row.team
         self._apply_limits(dag, regroup=has_moved)
@@ -415,6 +417,7 @@ class StateCache:
         if dag.next_run is not None and dag.creates_runs and dag.on_calendar != dag.next_run.run_after:
             dag.on_calendar = dag.next_run.run_after
             self.work.due_runs.add(dag.next_run.run_after, dag.row.dag_id)
+            self.work.upcoming.add(dag.next_run.run_after, dag.row.dag_id)
         if dag.asset_condition is not None:
             self.work.assets.add(dag.row.partition)
 

@@ -116,10 +116,10 @@ class Timers(Generic[T]):
             self._there.add((at, what))
             heapq.heappush(self._heap, (at, next(self._order), what))
 
-    def due(self, now: datetime) -> list[T]:
-        """Remove and return what is due, in order."""
+    def due(self, now: datetime, most: int | None = None) -> list[T]:
+        """Remove and return what is due, in order; at most so many."""
         found: list[T] = []
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= now and len(found) != most:
             at, _, what = heapq.heappop(self._heap)
             self._there.discard((at, what))
             found.append(what)

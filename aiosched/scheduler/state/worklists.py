@@ -3,9 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
 
 from aiosched.core.run.board import Board, Run
 from aiosched.scheduler.state.wakeup import Timers
+
+_PART: Final = 500
+
+
+class UpcomingRuns:
+    """DAG ids by a run that is expected: each is handed out once, when the run is at most `ahead` away.
+
+    Without `ahead` it stays empty.
+    """
+
+    def __init__(self) -> None:
+        self.ahead: timedelta | None = None
+        self._timers: Timers[str] = Timers()
+
+    def add(self, at: datetime, dag_id: str) -> None:
+        """A run of this DAG is expected at `at`."""
+        if self.ahead is not None:
+            self._timers.add(at, dag_id)
+
+    def soon(self, now: datetime) -> list[str]:
+        """Remove and return DAGs that are expected to run soon, in order; a herd in several parts."""
+        return [] if self.ahead is None else self._timers.due(now + self.ahead, _PART)
+
+    @property
+    def next_look(self) -> datetime | None:
+        """When `soon` will find something."""
+        earliest = self._timers.earliest
+        return None if earliest is None or self.ahead is None else earliest - self.ahead
 
 
 @dataclass(slots=True)
@@ -22,3 +52,4 @@ class Worklists:
     assets: set[int] = field(default_factory=set)  # partitions with asset events that may trigger a run
     room_changed: bool = False  # something that waits for a slot might fit now
     due_runs: Timers[str] = field(default_factory=Timers)  # DAG ids by their next run
+    upcoming: UpcomingRuns = field(default_factory=UpcomingRuns)  # whose files are to be imported beforehand
