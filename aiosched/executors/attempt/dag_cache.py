@@ -15,7 +15,6 @@ compared now and then, and if one has changed, the files of its folder are impor
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import threading
 import time
@@ -41,7 +40,7 @@ from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import RunInfo
 from aiosched.errors import AioschedError, AttemptStopped
 from aiosched.executors.attempt.failures import details_of, reason_of
-from aiosched.executors.attempt.plans import plan_of
+from aiosched.executors.attempt.plans import plan_tasks
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLimit, drive
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ T = TypeVar("T")
 MOST_CODES: Final = 8  # folders whose imports a process keeps
 CHECK_AGAIN: Final = 1.0  # seconds between checks of a file that differs from the scheduler's source
 VALUES_LAST: Final = 30.0  # seconds until values that files have read are compared with those of now
-MOST_PLANNED: Final = 1000  # tasks of a DAG that are prepared before their first attempts
 NEVER_ASKED: Final = "-"  # no source hash: a file that was imported, but has not run yet
 TOO_EARLY: Final = "asked for a variable or a connection that could not be read: it is imported with its first task"
 ANSWERED_WITHIN: Final = 10.0  # seconds that an import waits for a loop, which may wait for its modules
@@ -213,8 +211,7 @@ class FileDags:
             dag = await self.load(run)
         finally:
             self._forget_wrong_values(run)
-        for task in itertools.islice(dag.task_dict.values(), MOST_PLANNED):
-            plan_of(task, dag)
+        plan_tasks(dag)
         if (imported := self._used[run.code].files.get(run.file or "")) is not None:
             imported.asked = NEVER_ASKED
 
