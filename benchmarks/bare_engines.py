@@ -18,8 +18,8 @@ from benchmarks.engine_processes import (
     dask_cluster,
     with_ours_on_the_path,
 )
+from benchmarks.processes import temporary_folders
 from benchmarks.shapes import Shape
-from benchmarks.stage import temporary_folders
 
 _files: dict[int, int] = {}
 

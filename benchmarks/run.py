@@ -27,9 +27,10 @@ from aiosched.scheduler import SchedulerEvent
 from aiosched.scheduler.gc_tuning import rare_collections
 from benchmarks import measure, record
 from benchmarks.lag import lags, percentile, summarise
+from benchmarks.processes import Folders
 from benchmarks.report import Result
 from benchmarks.shapes import CallableKind, Shape, dag_files
-from benchmarks.stage import Folders, Stage, TooSlow, stage, unlimited
+from benchmarks.stage import Stage, TooSlow, stage, unlimited
 from benchmarks.verify import Row, verify
 
 Executor = Literal["inline", "local"] | str  # or the name of an engine
