@@ -89,13 +89,39 @@ async def run(
     Raises TooSlow naming what was still missing.
     """
     async with stage() as at:
-        if seed is not None:
-            await seed(at.conn, shape)
-        await make_pool(at.conn, shape)
-        if rehearsed:
-            await _rehearse(shape, executor, kind, at, timeout)
-        lead = default_lead(shape) if lead is None else lead
-        return await _measured(shape, executor, kind, at, lead, timeout, around or _nothing_around)
+        return await run_on(
+            at,
+            shape,
+            executor=executor,
+            kind=kind,
+            lead=lead,
+            timeout=timeout,
+            seed=seed,
+            rehearsed=rehearsed,
+            around=around,
+        )
+
+
+async def run_on(
+    at: Stage,
+    shape: Shape,
+    *,
+    executor: Executor,
+    kind: CallableKind,
+    lead: float | None = None,
+    timeout: float = 300.0,
+    seed: Seed | None = None,
+    rehearsed: bool = False,
+    around: Surroundings | None = None,
+) -> Result:
+    """The same on a stage that is there."""
+    if seed is not None:
+        await seed(at.conn, shape)
+    await make_pool(at.conn, shape)
+    if rehearsed:
+        await _rehearse(shape, executor, kind, at, timeout)
+    lead = default_lead(shape) if lead is None else lead
+    return await _measured(shape, executor, kind, at, lead, timeout, around or _nothing_around)
 
 
 def _nothing_around(_: Stage) -> AbstractAsyncContextManager[Callable[[Settings], None]]:

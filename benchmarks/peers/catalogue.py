@@ -1,0 +1,48 @@
+"""The peers by name: how they are shown, what they need, and the sizes in which they run a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from benchmarks.shapes import SHAPES, Shape
+
+COMPARED: Final = tuple(
+    SHAPES[name]
+    for name in ("linear-100x10", "linear-10x100", "tree-100x10", "parallel-500x10", "fan-1000", "chain-200")
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A system to compare with. `module` is its file in this package, and the name of its requirements."""
+
+    name: str
+    title: str
+    module: str
+    arguments: tuple[str, ...] = ()
+    smaller: Mapping[str, Shape] = field(default_factory=dict)  # by the name of a shape; others in full
+    ready_within: float = 60.0  # seconds
+    bound: float = 120.0  # seconds for a shape
+    own: bool = False  # runs in this environment, and always takes part
+
+    def size_of(self, shape: Shape) -> Shape:
+        """The shape in the size in which this peer runs it."""
+        return self.smaller.get(shape.name, shape)
+
+
+KINDS: Final = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            Kind("local", "aiosched `local`", "ours", ("local",), own=True),
+            Kind("inline", "aiosched `inline`", "ours", ("inline",), own=True),
+            Kind("dask", "Dask", "dask"),
+            Kind("celery", "Celery", "celery"),
+            Kind("dbos", "DBOS", "dbos"),
+        )
+    }
+)
+PEERS: Final = tuple(kind.name for kind in KINDS.values() if not kind.own)
