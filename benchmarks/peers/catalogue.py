@@ -7,11 +7,22 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from benchmarks.shapes import SHAPES, Shape
+from benchmarks.shapes import SHAPES, Shape, sized
 
 COMPARED: Final = tuple(
     SHAPES[name]
     for name in ("linear-100x10", "linear-10x100", "tree-100x10", "parallel-500x10", "fan-1000", "chain-200")
+)
+
+_SMALLER: Final = MappingProxyType(  # for those that take a second a task
+    {
+        "linear-100x10": sized(SHAPES["linear-100x10"], 4, 10),
+        "linear-10x100": sized(SHAPES["linear-10x100"], 2, 20),
+        "tree-100x10": sized(SHAPES["tree-100x10"], 4, 10),
+        "parallel-500x10": sized(SHAPES["parallel-500x10"], 5, 10),
+        "fan-1000": sized(SHAPES["fan-1000"], 1, 42),
+        "chain-200": sized(SHAPES["chain-200"], 1, 20),
+    }
 )
 
 
@@ -42,6 +53,8 @@ KINDS: Final = MappingProxyType(
             Kind("dask", "Dask", "dask"),
             Kind("celery", "Celery", "celery"),
             Kind("dbos", "DBOS", "dbos"),
+            Kind("prefect", "Prefect", "prefect", smaller=_SMALLER, ready_within=240.0, bound=240.0),
+            Kind("airflow", "Airflow", "airflow", smaller=_SMALLER, ready_within=240.0, bound=240.0),
         )
     }
 )

@@ -17,11 +17,11 @@ import asyncpg
 
 from benchmarks.peers.driver import Place, main
 from benchmarks.processes import temporary_folders
+from benchmarks.record import forget
+from benchmarks.report import Result
 from benchmarks.run import run_on
 from benchmarks.shapes import CallableKind, Shape
 from benchmarks.stage import staged
-
-_LEAD = 4.0  # seconds for reading DAGs, and more for many
 
 
 class Ours:
@@ -34,28 +34,34 @@ class Ours:
 
     @asynccontextmanager
     async def prepare(self, place: Place) -> AsyncIterator[None]:
-        self._place, self._runs = place, 0
+        self._place = place
         yield
 
     async def run(self, shape: Shape, records: Path) -> float:
-        self._runs += 1
+        for lead in (4.0 + shape.dags / 100, 20.0 + shape.dags / 20, 60.0 + shape.dags / 5):
+            result = await self._run(shape, records, lead)
+            late = [problem for problem in result.problems if "--lead" in problem]
+            if not late:
+                break
+            forget(records)
+        if result.problems:
+            raise RuntimeError("; ".join(result.problems))
+        return datetime.fromisoformat(result.at).timestamp() - (time.time() - time.monotonic())
+
+    async def _run(self, shape: Shape, records: Path, lead: float) -> Result:
+        """Once, on an empty database; `lead` is for reading the DAGs, which a busy machine does slowly."""
+        name = f"run_{self.executor}"
         server = await asyncpg.connect(self._place.dsn)
-        name = f"run_{self.executor}_{self._runs}"
-        await server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        await server.execute(f"CREATE DATABASE {name}")
+        await server.execute(f"CREATE DATABASE {name} TEMPLATE template0")
         try:
             with temporary_folders() as folders:
                 folders.records.rmdir()
                 folders.records.symlink_to(records)
                 async with staged(folders, _named(self._place.dsn, name)) as at:
-                    lead = _LEAD + shape.dags / 100
-                    result = await run_on(at, shape, executor=self.executor, kind=self.kind, lead=lead)
+                    return await run_on(at, shape, executor=self.executor, kind=self.kind, lead=lead)
         finally:
             await server.execute(f"DROP DATABASE {name} WITH (FORCE)")
             await server.close()
-        if result.problems:
-            raise RuntimeError("; ".join(result.problems))
-        return datetime.fromisoformat(result.at).timestamp() - (time.time() - time.monotonic())
 
 
 def _named(dsn: str, database: str) -> str:
