@@ -15,6 +15,7 @@ from benchmarks.figures import Finding
 from benchmarks.fleet import fleet
 from benchmarks.flood import flood
 from benchmarks.footprint import memory, ready
+from benchmarks.gates import gates
 from benchmarks.history import history
 from benchmarks.idle import idle
 from benchmarks.jobs import measured_jobs
@@ -98,6 +99,7 @@ SCENARIOS: Final = MappingProxyType(
         "engine-dask": _engine(DASK),
         "engine-celery": _engine(CELERY),
         "engine-kubernetes": _engine(KUBERNETES),
+        "gates": Scenario("calls and memory a task, as CI counts them", gates, 10, "runs of each"),
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
         **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -81,11 +81,13 @@ async def run(
     seed: Seed | None = None,
     rehearsed: bool = False,
     around: Surroundings | None = None,
+    watched: AbstractContextManager[object] | None = None,
 ) -> Result:
     """Run `shape` once; `lead` and `timeout` are seconds for reading the DAGs and for running them.
 
     `seed` fills the database before the service starts; `rehearsed`: the shape runs once unmeasured after that.
     `around` is there while it runs (the processes of an engine, say), and changes the scheduler's settings.
+    `watched` is entered shortly before the DAGs are due, and left when their runs are over.
     Raises TooSlow naming what was still missing.
     """
     async with stage() as at:
@@ -99,6 +101,7 @@ async def run(
             seed=seed,
             rehearsed=rehearsed,
             around=around,
+            watched=watched,
         )
 
 
@@ -113,6 +116,7 @@ async def run_on(
     seed: Seed | None = None,
     rehearsed: bool = False,
     around: Surroundings | None = None,
+    watched: AbstractContextManager[object] | None = None,
 ) -> Result:
     """The same on a stage that is there."""
     if seed is not None:
@@ -121,7 +125,9 @@ async def run_on(
     if rehearsed:
         await _rehearse(shape, executor, kind, at, timeout)
     lead = default_lead(shape) if lead is None else lead
-    return await _measured(shape, executor, kind, at, lead, timeout, around or _nothing_around)
+    return await _measured(
+        shape, executor, kind, at, lead, timeout, around or _nothing_around, watched or nullcontext()
+    )
 
 
 def _nothing_around(_: Stage) -> AbstractAsyncContextManager[Callable[[Settings], None]]:
@@ -167,6 +173,7 @@ async def _measured(
     lead: float,
     timeout: float,
     around: Surroundings,
+    watched: AbstractContextManager[object],
 ) -> Result:
     conn = at.conn
     commits = await measure.durable_commits(conn)
@@ -179,10 +186,11 @@ async def _measured(
             async with service as scheduler, measure.watch_loop() as stall:
                 problems = await unread(conn, shape, start)
                 before, wal_before, statements_before = await _readings(conn, counter)
-                await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
-                stall.longest = 0.0
-                if not await finish.wait(scheduler, timeout):
-                    raise TooSlow(f"{await unfinished(conn, shape)} after {timeout:.0f} s")
+                with watched:
+                    await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
+                    stall.longest = 0.0
+                    if not await finish.wait(scheduler, timeout):
+                        raise TooSlow(f"{await unfinished(conn, shape)} after {timeout:.0f} s")
                 after, wal_after, statements_after = await _readings(conn, counter)
     await measure.wait_alone(conn)
     use = await measure.table_use(conn)

@@ -182,15 +182,14 @@ async def test_one_that_was_interrupted_goes_on_with_what_is_missing(server: Ser
 async def test_a_real_peer_runs_a_shape_of_each_kind(server: Server, tmp_path: Path, name: str) -> None:
     """With what is installed for the tests; its processes start and end: that takes some seconds."""
     kind = Kind(name, name, KINDS[name].module, KINDS[name].arguments, own=True)
-    shapes = [
-        sized(SHAPES[shape], dags, 7) for shape, dags in (("linear-10x100", 2), ("tree-100x10", 2), ("fan-1000", 1))
-    ]
+    names = ("linear-10x100", "tree-100x10", "fan-1000") if name in ("dask", "celery") else ("tree-100x10",)
+    shapes = [sized(SHAPES[shape], min(SHAPES[shape].dags, 2), 7) for shape in names]
     log = Log(tmp_path / "log.jsonl", goes_on=False)
 
     await compared(server, tmp_path, [kind], log, shapes)
 
     found = [entry for entry in log.entries if isinstance(entry, Measurement)]
-    assert [entry.problem for entry in found] == ["", "", ""]
+    assert [entry.problem for entry in found] == [""] * len(names)
     assert all(entry.seconds is not None and 0 < entry.seconds < 60 for entry in found)
 
 
@@ -204,9 +203,9 @@ async def test_an_environment_is_made_once_and_one_that_cannot_be_made_says_what
     monkeypatch.setattr(environments, "REQUIREMENTS", requirements)
 
     python = await environments.python_for(Kind("empty", "Empty", "empty"), tmp_path)
-    made = Path(python).stat().st_ctime_ns
+    (mark := tmp_path / python.removesuffix("bin/python") / "mark").touch()
 
     assert await environments.python_for(Kind("empty", "Empty", "empty"), tmp_path) == python
-    assert Path(python).stat().st_ctime_ns == made
+    assert mark.exists()
     with pytest.raises(environments.NotInstalled, match=r"Wrong could not be installed: ERROR: .*nowhere"):
         await environments.python_for(Kind("wrong", "Wrong", "wrong"), tmp_path)
