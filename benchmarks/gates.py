@@ -36,16 +36,22 @@ class Gate:
 
 
 GATES: Final = (
-    Gate(Shape("parallel-200x10", 200, 10, ()), "inline", "async", calls=170, blocks=40),
-    Gate(Shape("chain-300", 1, 300, linear(300)), "inline", "async", calls=305, blocks=42),
-    Gate(Shape("linear-4x50", 4, 50, linear(50)), "local", "sync", calls=305, blocks=60, lead=6.0),
+    Gate(Shape("parallel-200x10", 200, 10, ()), "inline", "async", calls=167, blocks=37),
+    Gate(Shape("chain-300", 1, 300, linear(300)), "inline", "async", calls=308, blocks=41),
+    Gate(Shape("linear-20x10", 20, 10, linear(10)), "local", "sync", calls=195, blocks=12, lead=4.0),
 )
 
 
 async def count(gate: Gate) -> tuple[Counts, Result]:
-    """Run its shape once, and count in the scheduler's thread from the due instant to the end of the runs."""
-    counts = Counts()
-    result = await run(gate.shape, executor=gate.executor, kind=gate.kind, lead=gate.lead, watched=counts)
+    """Run its shape, and count in the scheduler's thread from the due instant to the end of the runs.
+
+    A run whose DAGs were read after that instant has counted the reading, too: it is repeated with more time.
+    """
+    for lead in (gate.lead, 5 * gate.lead, 20 * gate.lead):
+        counts = Counts()
+        result = await run(gate.shape, executor=gate.executor, kind=gate.kind, lead=lead, watched=counts)
+        if not any("--lead" in problem for problem in result.problems):
+            break
     return counts, result
 
 

@@ -5,6 +5,8 @@ dask.py, …       one file for each peer, named as the peer; ours.py: aiosched
 requirements/    what is installed for each, with the date
 catalogue.py     the peers, and their sizes
 environments.py  virtual environments, made once
-rounds.py        who is measured when, what is stored of it, and how one goes on with what is there
+servers.py       a PostgreSQL for those that need an extension
+measurements.py  what is stored of a comparison
+rounds.py        who is measured when
 table.py         the table (pure)
 """

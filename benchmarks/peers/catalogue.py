@@ -37,6 +37,7 @@ class Kind:
     smaller: Mapping[str, Shape] = field(default_factory=dict)  # by the name of a shape; others in full
     ready_within: float = 60.0  # seconds
     bound: float = 120.0  # seconds for a shape
+    extension: str = ""  # of PostgreSQL, without which it cannot start
     own: bool = False  # runs in this environment, and always takes part
 
     def size_of(self, shape: Shape) -> Shape:
@@ -53,7 +54,15 @@ KINDS: Final = MappingProxyType(
             Kind("dask", "Dask", "dask"),
             Kind("celery", "Celery", "celery"),
             Kind("dbos", "DBOS", "dbos"),
-            Kind("prefect", "Prefect", "prefect", smaller=_SMALLER, ready_within=240.0, bound=240.0),
+            Kind(
+                "prefect",
+                "Prefect",
+                "prefect",
+                smaller=_SMALLER,
+                ready_within=240.0,
+                bound=240.0,
+                extension="pg_trgm",
+            ),
             Kind("airflow", "Airflow", "airflow", smaller=_SMALLER, ready_within=240.0, bound=240.0),
         )
     }

@@ -25,10 +25,11 @@ from benchmarks.shapes import Shape
 
 @dataclass(frozen=True)
 class Place:
-    """Where a peer works: a folder of its own, and a database of its own on the server that all share."""
+    """Where a peer works: a folder and a database of its own, on the server that all share if it can use that."""
 
     root: str
     dsn: str  # postgresql://…
+    on_shared_server: bool = True
 
     @property
     def folders(self) -> Folders:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from subprocess import Popen
 from typing import Any, Final
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -51,8 +52,8 @@ class Prefect:
         }
         os.environ.update(environment)
         command = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port))
-        with process_group(command, log=Path(place.root) / "server.log", environment=environment):
-            await asyncio.to_thread(_wait_for, f"{api}/health")
+        with process_group(command, log=Path(place.root) / "server.log", environment=environment) as server:
+            await asyncio.to_thread(_wait_for, server, f"{api}/health")
             self._flow = _flow()
             first = Path(place.root) / "first"
             first.mkdir(exist_ok=True)
@@ -95,14 +96,15 @@ def _flow() -> Any:
     return flow(task_runner=runner, validate_parameters=False)(dag)
 
 
-def _wait_for(address: str) -> None:
-    """Until the server answers."""
-    while True:
+def _wait_for(server: Popen[bytes], address: str) -> None:
+    """Until the server answers. Raises RuntimeError when it has ended."""
+    while server.poll() is None:
         try:
             urlopen(address, timeout=5.0).close()  # noqa: S310  an address of this machine
             return
         except (URLError, ConnectionError, TimeoutError):
             time.sleep(0.5)
+    raise RuntimeError("its server ended: see server.log")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -28,6 +28,7 @@ from benchmarks.peers.catalogue import Kind
 from benchmarks.peers.driver import Place, shape_to
 from benchmarks.peers.environments import NotInstalled, environment_of, python_for
 from benchmarks.peers.measurements import Facts, Log, Measurement, Session
+from benchmarks.peers.servers import NoServer, has, installed_server
 from benchmarks.processes import temporary_folders
 from benchmarks.run import postgres
 from benchmarks.shapes import Shape
@@ -62,36 +63,86 @@ async def compare(plan: Plan, log: Log, cache: Path, say: Say) -> None:
 async def compare_on(dsn: str, root: Path, plan: Plan, log: Log, cache: Path, say: Say) -> None:
     """The same on a server that is there. `root` is a folder for what the peers write."""
     given_up = set[str]()
-    for number in range(plan.rounds):
-        for kind in plan.kinds:
-            left = [s for s in plan.shapes if not log.has(kind.name, s.name, number, plan.size_of(kind, s).name)]
-            if left and kind.name not in given_up:
+    with Servers(dsn, root) as servers:
+        for number in range(plan.rounds):
+            for kind in plan.kinds:
+                turn = Turn(plan, kind, number, log, say)
+                if not turn.left or kind.name in given_up:
+                    continue
                 say(f"round {number + 1} of {plan.rounds}, {kind.name}: getting ready")
                 try:
-                    place = Place(str(_folder(root, kind)), await _database(dsn, kind))
-                    await _turn(plan, kind, place, left, number, log, cache, say)
-                except (PeerFailed, NotInstalled) as error:
+                    await turn.take(await servers.place_for(kind), await python_for(kind, cache))
+                except (PeerFailed, NotInstalled, NoServer) as error:
                     given_up.add(kind.name)
-                    say(f"  {error}")
-                    for shape in left:
-                        if not log.has(kind.name, shape.name, number, plan.size_of(kind, shape).name):
-                            log.add(Measurement(kind.name, shape.name, number, problem=str(error)))
+                    turn.give_up(error)
 
 
-async def _turn(
-    plan: Plan, kind: Kind, place: Place, shapes: Sequence[Shape], number: int, log: Log, cache: Path, say: Say
-) -> None:
-    """One peer's part of a round. Raises PeerFailed or NotInstalled when it cannot go on."""
-    async with driving(kind, await python_for(kind, cache), place) as driver:
-        log.add(Facts(kind.name, driver.ready["versions"], driver.ready["settings"]))
-        for shape in shapes:
-            size = plan.size_of(kind, shape)
-            seconds, problems = await _measured(driver, size, Path(place.root))
-            found = Measurement(
-                kind.name, shape.name, number, size.name, size.total, seconds, "; ".join(problems)[:200]
-            )
-            log.add(replace(found, seconds=None) if problems else found)
-            say(f"  {size.name:<18}{seconds:9.3f} s {size.total / seconds:9,.0f} tasks/s  {found.problem}")
+class Servers:
+    """The server that all share, and others for those that need an extension, started when the first one does."""
+
+    def __init__(self, dsn: str, root: Path) -> None:
+        self._shared, self._root = dsn, root
+        self._others: dict[str, str] = {}
+        self._running = ExitStack()
+
+    def __enter__(self) -> Servers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    async def place_for(self, kind: Kind) -> Place:
+        """A folder and a database of its own, on the server that it can use. Raises NoServer."""
+        folder = self._root / "peers" / kind.name
+        folder.mkdir(parents=True, exist_ok=True)
+        dsn = self._shared
+        if kind.extension and not await has(dsn, kind.extension):
+            if kind.extension not in self._others:
+                server = installed_server(kind.extension, self._root / kind.extension)
+                self._others[kind.extension] = self._running.enter_context(server)
+            dsn = self._others[kind.extension]
+        return Place(str(folder), await _database(dsn, kind), on_shared_server=dsn == self._shared)
+
+
+@dataclass
+class Turn:
+    """One peer's part of a round."""
+
+    plan: Plan
+    kind: Kind
+    number: int
+    log: Log
+    say: Say
+
+    @property
+    def left(self) -> list[Shape]:
+        """What is not measured yet."""
+        return [
+            s for s in self.plan.shapes if not self.log.has(self.kind.name, s.name, self.number, self._size(s).name)
+        ]
+
+    def _size(self, shape: Shape) -> Shape:
+        return self.plan.size_of(self.kind, shape)
+
+    async def take(self, place: Place, python: str) -> None:
+        """Start it, run what is left, end it. Raises PeerFailed when it cannot go on."""
+        async with driving(self.kind, python, place) as driver:
+            said = driver.ready["settings"]
+            on = "" if place.on_shared_server else f"; {await _version(place.dsn)}, which has `{self.kind.extension}`"
+            self.log.add(Facts(self.kind.name, driver.ready["versions"], said + on))
+            for shape in self.left:
+                size = self._size(shape)
+                seconds, problems = await _measured(driver, size, Path(place.root))
+                found = Measurement(self.kind.name, shape.name, self.number, size.name, size.total, seconds)
+                if problems:
+                    found = replace(found, seconds=None, problem="; ".join(problems)[:_SHOWN])
+                self.log.add(found)
+                self.say(f"  {size.name:<18}{seconds:9.3f} s {size.total / seconds:9,.0f} tasks/s  {found.problem}")
+
+    def give_up(self, error: Exception) -> None:
+        self.say(f"  {error}")
+        for shape in self.left:
+            self.log.add(Measurement(self.kind.name, shape.name, self.number, problem=str(error)))
 
 
 async def _measured(driver: Driver, shape: Shape, root: Path) -> tuple[float, list[str]]:
@@ -150,7 +201,7 @@ async def driving(kind: Kind, python: str, place: Place) -> AsyncIterator[Driver
     driver = Driver(kind, process, log, {})
     try:
         assert process.stdin is not None
-        process.stdin.write(json.dumps({"root": place.root, "dsn": place.dsn}).encode() + b"\n")
+        process.stdin.write(json.dumps(asdict(place)).encode() + b"\n")
         driver.ready = await driver._answer(kind.ready_within)
         yield driver
     finally:
@@ -177,12 +228,6 @@ def _last_line(log: Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "it wrote nothing")[:300]
 
 
-def _folder(root: Path, kind: Kind) -> Path:
-    folder = root / "peers" / kind.name
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 async def _database(dsn: str, kind: Kind) -> str:
     """The DSN of the peer's database on the server, which is created if it is not there."""
     name = f"peer_{kind.name}"
@@ -194,6 +239,14 @@ async def _database(dsn: str, kind: Kind) -> str:
         await conn.close()
     head, _, rest = dsn.partition("?")
     return f"{head.rpartition('/')[0]}/{name}?{rest}"
+
+
+async def _version(dsn: str) -> str:
+    conn = await asyncpg.connect(dsn)
+    try:
+        return await postgres(conn)
+    finally:
+        await conn.close()
 
 
 async def _session(dsn: str) -> Session:

@@ -48,7 +48,7 @@ async def test_a_task_in_a_chain_costs_one_statement() -> None:
 async def test_a_task_costs_so_many_calls_of_our_functions_and_leaves_so_much_memory(gate: Gate) -> None:
     counts, result = await count(gate)
 
-    assert unexpected(result) == []
+    assert result.problems == ()
     assert counts.calls / gate.shape.total <= gate.calls, (
         f"More calls than allowed. Compare the most frequent ones with those before your change: "
         f"{counts.by_function().most_common(40)}"
