@@ -14,7 +14,17 @@ COMPARED: Final = tuple(
     for name in ("linear-100x10", "linear-10x100", "tree-100x10", "parallel-500x10", "fan-1000", "chain-200")
 )
 
-_SMALLER: Final = MappingProxyType(  # for those that take a second a task
+_SMALL: Final = MappingProxyType(  # for those that run some tens of tasks a second
+    {
+        "linear-100x10": sized(SHAPES["linear-100x10"], 10, 10),
+        "linear-10x100": sized(SHAPES["linear-10x100"], 2, 50),
+        "tree-100x10": sized(SHAPES["tree-100x10"], 10, 10),
+        "parallel-500x10": sized(SHAPES["parallel-500x10"], 20, 10),
+        "fan-1000": sized(SHAPES["fan-1000"], 1, 102),
+        "chain-200": sized(SHAPES["chain-200"], 1, 50),
+    }
+)
+_SMALLEST: Final = MappingProxyType(  # for those that take about a second a task
     {
         "linear-100x10": sized(SHAPES["linear-100x10"], 4, 10),
         "linear-10x100": sized(SHAPES["linear-10x100"], 2, 20),
@@ -58,12 +68,12 @@ KINDS: Final = MappingProxyType(
                 "prefect",
                 "Prefect",
                 "prefect",
-                smaller=_SMALLER,
+                smaller=_SMALL,
                 ready_within=240.0,
                 bound=240.0,
                 extension="pg_trgm",
             ),
-            Kind("airflow", "Airflow", "airflow", smaller=_SMALLER, ready_within=240.0, bound=240.0),
+            Kind("airflow", "Airflow", "airflow", smaller=_SMALLEST, ready_within=240.0, bound=240.0),
         )
     }
 )

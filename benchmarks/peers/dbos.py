@@ -11,17 +11,17 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from benchmarks.bare_engines import body
 from benchmarks.peers.driver import Place, main
 from benchmarks.shapes import Shape, levels
 
-_POOL: Final = 40  # connections; 20 is the default
-
 
 class Dbos:
-    settings = f"one workflow a DAG, a step a task (gathered where they stand side by side); {_POOL} connections"
+    settings = (
+        "one workflow a DAG, a step a task (gathered where they stand side by side); its own pool of 20 connections"
+    )
     packages = ("dbos", "psycopg")
 
     @asynccontextmanager
@@ -31,7 +31,6 @@ class Dbos:
         config = DBOSConfig(
             name="benchmark",
             system_database_url=place.url("psycopg"),
-            sys_db_pool_size=_POOL,
             log_level="WARNING",
             enable_otlp=False,
         )
