@@ -59,8 +59,8 @@ KINDS: Final = MappingProxyType(
     {
         kind.name: kind
         for kind in (
-            Kind("local", "aiosched `local`", "ours", ("local",), own=True),
-            Kind("inline", "aiosched `inline`", "ours", ("inline",), own=True),
+            Kind("local", "aiosched `local`", "ours", ("local",), bound=300.0, own=True),
+            Kind("inline", "aiosched `inline`", "ours", ("inline",), bound=300.0, own=True),
             Kind("dask", "Dask", "dask"),
             Kind("celery", "Celery", "celery"),
             Kind("dbos", "DBOS", "dbos"),

@@ -20,7 +20,7 @@ from benchmarks.shapes import Shape, levels
 
 class Dbos:
     settings = (
-        "one workflow a DAG, a step a task (gathered where they stand side by side); its own pool of 20 connections"
+        "a workflow a DAG, a step a task (gathered where they stand side by side), the default pool of 20 connections"
     )
     packages = ("dbos", "psycopg")
 

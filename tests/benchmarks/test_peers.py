@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from benchmarks.peers import environments, table
@@ -13,7 +14,10 @@ from benchmarks.peers.catalogue import COMPARED, KINDS, Kind
 from benchmarks.peers.command import main, tiny
 from benchmarks.peers.measurements import Facts, Log, Measurement, Session
 from benchmarks.peers.rounds import Plan, compare_on
+from benchmarks.peers.servers import has, installed_server
+from benchmarks.processes import temporary_folders
 from benchmarks.shapes import SHAPES, Shape, levels, linear, sized
+from tests.conftest import OLDER_SERVERS
 from tests.databases import Server
 
 CHAIN = Shape("chain-4", 1, 4, linear(4))
@@ -176,6 +180,27 @@ async def test_one_that_was_interrupted_goes_on_with_what_is_missing(server: Ser
 
     assert again.entries[: len(before)] == before
     assert [e.number for e in again.entries if isinstance(e, Measurement)] == [0, 1]
+
+
+async def test_a_peer_whose_extension_no_server_has_is_told_so(server: Server, fake: Path) -> None:
+    log = Log(fake / "log.jsonl", goes_on=False)
+    kind = Kind("runs", "Runs", "runs", own=True, extension="no_such_extension")
+
+    await compared(server, fake, [kind], log, [CHAIN])
+
+    (found,) = (entry for entry in log.entries if isinstance(entry, Measurement))
+    assert found.problem.startswith("It needs PostgreSQL's extension no_such_extension")
+
+
+@pytest.mark.parametrize("programs", OLDER_SERVERS.values())
+async def test_a_peer_that_needs_an_extension_gets_a_server_of_the_machine(programs: Path) -> None:
+    with temporary_folders() as folders, installed_server("plpgsql", folders.root / "server") as dsn:
+        conn = await asyncpg.connect(dsn)
+        found = await conn.fetchval("SHOW fsync"), await conn.fetchval("SHOW synchronous_commit")
+        await conn.close()
+        assert await has(dsn, "plpgsql")
+
+    assert (found, programs.name) == (("on", "on"), "bin")
 
 
 @pytest.mark.parametrize("name", ["dask", "celery", "local", "inline"])
