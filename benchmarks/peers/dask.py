@@ -39,4 +39,6 @@ class Dask:
 
 
 if __name__ == "__main__":
-    main(Dask())
+    import uvloop
+
+    main(Dask(), uvloop.run)

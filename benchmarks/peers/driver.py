@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -62,11 +62,11 @@ def versions(peer: Peer) -> dict[str, str]:
     return {name: version(name) for name in peer.packages}
 
 
-def main(peer: Peer) -> None:
-    """Serve the peer on stdin and stdout. Whatever else writes to stdout goes to stderr."""
+def main(peer: Peer, run: Callable[[Coroutine[Any, Any, None]], object] = asyncio.run) -> None:
+    """Serve the peer on stdin and stdout, by `run`. Whatever else writes to stdout goes to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    asyncio.run(serve(peer, sys.stdin, answers))
+    run(serve(peer, sys.stdin, answers))
 
 
 async def serve(peer: Peer, asked: IO[str], answers: IO[str]) -> None:

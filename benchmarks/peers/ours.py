@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 import asyncpg
+import uvloop
 
 from benchmarks.peers.driver import Place, main
 from benchmarks.processes import temporary_folders
@@ -71,4 +72,4 @@ def _named(dsn: str, database: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Ours("inline", "async") if sys.argv[1:] == ["inline"] else Ours("local", "sync"))
+    main(Ours("inline", "async") if sys.argv[1:] == ["inline"] else Ours("local", "sync"), uvloop.run)  # as `serve`
