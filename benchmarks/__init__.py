@@ -7,6 +7,8 @@ lag.py       how long tasks waited after their last dependency was met
 measure.py   processor time, memory, statements, WAL, the cost of a durable commit
 run.py       one benchmark from an empty database to a result
 report.py    the result for people and for machines
+counting.py  calls of our functions, and memory left; gates.py: their bounds in CI
+peers/       other systems beside aiosched
 
 python -m benchmarks chain-200 --executor inline --callable async
 """

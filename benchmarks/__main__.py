@@ -1,6 +1,7 @@
 """`python -m benchmarks NAME [--size N] [--executor local|inline] [--callable async|sync] [-o FORMAT]`.
 
-NAME is a shape (shapes.py), a scenario (catalogue.py), `airflow-table`, or `simulate-year`, which needs no database.
+NAME is a shape (shapes.py), a scenario (catalogue.py), `airflow-table`, `peers` (peers/command.py, with options of its
+own), or `simulate-year`, which needs no database.
 `--all` runs everything, each in a process of its own; `--list` names it.
 
 Exit codes: 0 measured and verified (whether or not a budget is reached), 1 the verification failed or it took too
@@ -20,6 +21,7 @@ import uvloop
 from benchmarks import airflow_table, everything, figures, simulate_year
 from benchmarks.catalogue import SCENARIOS
 from benchmarks.figures import Finding
+from benchmarks.peers import command as peers_command
 from benchmarks.report import MARKDOWN_HEAD, Result, as_json, as_markdown, as_table, finding_of
 from benchmarks.run import run
 from benchmarks.shapes import SHAPES
@@ -30,6 +32,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["simulate-year"]:
         return simulate_year.main()
+    if arguments[:1] == ["peers"]:
+        return peers_command.main(arguments[1:])
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     if options.all:
@@ -95,6 +99,7 @@ def _list() -> str:
     shapes = [f"  {name:<18}{shape.dags:,} DAGs of {shape.tasks:,} tasks" for name, shape in SHAPES.items()]
     others = [f"  {name:<18}{it.about}; size: {it.size:,} {it.unit}" for name, it in SCENARIOS.items()]
     more = ["  airflow-table     Airflow's published figures, with ours beside them", "  simulate-year"]
+    more.append("  peers             other systems and aiosched in turns: see `peers --help`")
     return "\n".join(["shapes", *shapes, "scenarios", *others, "others", *more])
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from benchmarks.bare_engines import last_end
 from benchmarks.engine_processes import kubernetes_node
+from benchmarks.processes import temporary_folders
 from benchmarks.shapes import Shape
-from benchmarks.stage import temporary_folders
 
 _LOOK: Final = 0.02  # seconds between two looks at the pods
 _BODY: Final = """\

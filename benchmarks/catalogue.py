@@ -16,6 +16,7 @@ from benchmarks.figures import Finding
 from benchmarks.fleet import fleet
 from benchmarks.flood import flood
 from benchmarks.footprint import memory, ready
+from benchmarks.gates import gates
 from benchmarks.history import history
 from benchmarks.idle import idle
 from benchmarks.jobs import measured_jobs
@@ -103,6 +104,7 @@ SCENARIOS: Final = MappingProxyType(
         "engine-dask": _engine(DASK),
         "engine-celery": _engine(CELERY),
         "engine-kubernetes": _engine(KUBERNETES),
+        "gates": Scenario("calls and memory a task, as CI counts them", gates, 10, "runs of each"),
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
         "warm": Scenario("DAG files imported before they are due", warm, 50, "files", 120, 1800),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),

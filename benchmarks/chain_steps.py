@@ -21,11 +21,12 @@ from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.scheduler.slots import enqueueing, evaluation
 from aiosched.scheduler.state.attempts import Attempts
-from benchmarks import measure
+from benchmarks import measure, record
 from benchmarks.figures import Figure, Finding
 from benchmarks.record import Record
-from benchmarks.run import Executor, run
+from benchmarks.run import Executor, run_on
 from benchmarks.shapes import CallableKind, Shape, linear
+from benchmarks.stage import stage
 
 BODY_ENDS: Final = "body ends"
 BODY_BEGINS: Final = "body begins"
@@ -135,9 +136,10 @@ async def chain_steps(tasks: int, _: float, *, lead: float | None = None) -> Fin
     kinds: tuple[tuple[Executor, CallableKind], ...] = (("inline", "async"), ("local", "sync"))
     for executor, kind in kinds:
         marks = list[Mark]()
-        records = list[Record]()
-        with _noted(marks):
-            result = await run(_chain(tasks), executor=executor, kind=kind, lead=lead, keep=records)
+        async with stage() as at:
+            with _noted(marks):
+                result = await run_on(at, _chain(tasks), executor=executor, kind=kind, lead=lead)
+            records = record.read(at.folders.records)
         problems += result.problems
         commits.append(result.commit_p50)
         steps = way(sorted(records, key=lambda one: one.start), marks)

@@ -25,8 +25,9 @@ import psutil
 from benchmarks import measure, record
 from benchmarks.figures import Figure, Finding
 from benchmarks.lag import percentile
+from benchmarks.processes import Folders
 from benchmarks.run import postgres
-from benchmarks.stage import Folders, Serve, TooSlow, stage, start_serve
+from benchmarks.stage import Serve, TooSlow, stage, start_serve
 from benchmarks.sustained import arrivals_in
 
 RATE: Final = 200  # tasks/s

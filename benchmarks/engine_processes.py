@@ -1,20 +1,18 @@
-"""The processes of engines: schedulers, brokers, workers, and a server with the worker API."""
+"""The processes of engines by themselves: schedulers, brokers, workers. It needs the standard library only."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from aiosched.config import Settings
-from benchmarks.stage import Folders, Stage, process_group
+from benchmarks.processes import Folders, free_port, process_group
 
 WORKERS: Final = 2
 THREADS: Final = 2  # of each worker
@@ -56,33 +54,6 @@ def celery_workers(
         yield address
 
 
-@asynccontextmanager
-async def dask(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
-    """A cluster whose workers know our DAGs, and a server with the worker API in a process of its own."""
-    with worker_api(at) as url, dask_cluster(at.folders, _of_workers(at)) as address:
-
-        def change(settings: Settings) -> None:
-            settings.dask.address, settings.executor.worker_api = address, url
-
-        yield change
-
-
-@asynccontextmanager
-async def celery(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
-    """The same with a Redis and Celery workers."""
-    command = (*PYTHON, "aiosched", "celery", "worker", "--slots", str(THREADS))
-
-    def environment(address: str) -> Mapping[str, str]:
-        return {**_of_workers(at), "AIOSCHED__CELERY__BROKER": address}
-
-    with worker_api(at) as url, celery_workers(at.folders, command, environment) as address:
-
-        def change(settings: Settings) -> None:
-            settings.celery.broker, settings.executor.worker_api = address, url
-
-        yield change
-
-
 @contextmanager
 def kubernetes_node(folders: Folders, of_pods: Mapping[str, str]) -> Iterator[Path]:
     """The kubeconfig of a cluster of one node (kubernetes_node.py); `of_pods` is the environment of its pods."""
@@ -97,42 +68,7 @@ def kubernetes_node(folders: Folders, of_pods: Mapping[str, str]) -> Iterator[Pa
         yield kubeconfig
 
 
-@asynccontextmanager
-async def kubernetes(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
-    """A cluster whose pods know our DAGs, and a server with the worker API."""
-    pods = {"AIOSCHED_DAGS": str(at.folders.dags), "AIOSCHED__EXECUTOR__SLOTS": "1", "AIOSCHED__LOGS__LEVEL": "WARNING"}
-    with worker_api(at) as url, kubernetes_node(at.folders, pods) as kubeconfig:
-
-        def change(settings: Settings) -> None:
-            options = settings.kubernetes
-            options.kubeconfig, options.image, options.requests_per_second = kubeconfig, "aiosched", 500.0
-            settings.executor.worker_api = url
-
-        yield change
-
-
-def _of_workers(at: Stage) -> dict[str, str]:
-    home = at.folders.root / "worker"
-    return {"AIOSCHED_DAGS": str(at.folders.dags), "AIOSCHED_HOME": str(home), "AIOSCHED__LOGS__LEVEL": "WARNING"}
-
-
-@contextmanager
-def worker_api(at: Stage) -> Iterator[str]:
-    """The URL of a server with the worker API."""
-    port = free_port()
-    command = ("serve", "--role", "worker-api", "--dsn", at.dsn, "--home", str(at.folders.home), "--port", str(port))
-    with process_group((*PYTHON, "aiosched", *command), log=at.folders.root / "worker-api.log", environment={}):
-        yield f"http://127.0.0.1:{port}"
-
-
 def with_ours_on_the_path(environment: Mapping[str, str]) -> dict[str, str]:
     """For processes that import this package."""
     path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     return {**environment, "PYTHONPATH": path}
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])

@@ -14,7 +14,8 @@ from typing import Final
 from benchmarks import measure
 from benchmarks.bare_engines import bare_celery, bare_dask
 from benchmarks.bare_kubernetes import bare_kubernetes
-from benchmarks.engine_processes import THREADS, WORKERS, celery, dask, kubernetes
+from benchmarks.engine_processes import THREADS, WORKERS
+from benchmarks.engine_surroundings import celery, dask, kubernetes
 from benchmarks.figures import Figure, Finding
 from benchmarks.run import Surroundings, run
 from benchmarks.shapes import SHAPES, CallableKind, Shape, linear

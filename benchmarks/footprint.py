@@ -10,9 +10,10 @@ from typing import Final
 
 from benchmarks import measure, record
 from benchmarks.figures import Figure, Finding
+from benchmarks.processes import temporary_folders
 from benchmarks.run import postgres, stored_rows, unfinished, unread, write_dags
 from benchmarks.shapes import Shape
-from benchmarks.stage import TooSlow, stage, start_serve, temporary_folders
+from benchmarks.stage import TooSlow, stage, start_serve
 from benchmarks.verify import verify
 
 _TASKS: Final = 10

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,10 +27,10 @@ from aiosched.scheduler import SchedulerEvent
 from aiosched.scheduler.gc_tuning import rare_collections
 from benchmarks import measure, record
 from benchmarks.lag import lags, percentile, summarise
-from benchmarks.record import Record
+from benchmarks.processes import Folders
 from benchmarks.report import Result
 from benchmarks.shapes import CallableKind, Shape, dag_files
-from benchmarks.stage import Folders, Stage, TooSlow, stage, unlimited
+from benchmarks.stage import Stage, TooSlow, stage, unlimited
 from benchmarks.verify import Row, verify
 
 Executor = Literal["inline", "local"] | str  # or the name of an engine
@@ -81,26 +81,53 @@ async def run(
     seed: Seed | None = None,
     rehearsed: bool = False,
     around: Surroundings | None = None,
-    keep: list[Record] | None = None,
+    watched: AbstractContextManager[object] | None = None,
 ) -> Result:
     """Run `shape` once; `lead` and `timeout` are seconds for reading the DAGs and for running them.
 
     `seed` fills the database before the service starts; `rehearsed`: the shape runs once unmeasured after that.
-    `around` is there while it runs (the processes of an engine, say), and changes the scheduler's settings. `keep`
-    gets what the bodies wrote down.
+    `around` is there while it runs (the processes of an engine, say), and changes the scheduler's settings.
+    `watched` is entered shortly before the DAGs are due, and left when their runs are over.
     Raises TooSlow naming what was still missing.
     """
     async with stage() as at:
-        if seed is not None:
-            await seed(at.conn, shape)
-        await make_pool(at.conn, shape)
-        if rehearsed:
-            await _rehearse(shape, executor, kind, at, timeout)
-        lead = default_lead(shape) if lead is None else lead
-        result = await _measured(shape, executor, kind, at, lead, timeout, around or _nothing_around)
-        if keep is not None:
-            keep += record.read(at.folders.records)
-        return result
+        return await run_on(
+            at,
+            shape,
+            executor=executor,
+            kind=kind,
+            lead=lead,
+            timeout=timeout,
+            seed=seed,
+            rehearsed=rehearsed,
+            around=around,
+            watched=watched,
+        )
+
+
+async def run_on(
+    at: Stage,
+    shape: Shape,
+    *,
+    executor: Executor,
+    kind: CallableKind,
+    lead: float | None = None,
+    timeout: float = 300.0,
+    seed: Seed | None = None,
+    rehearsed: bool = False,
+    around: Surroundings | None = None,
+    watched: AbstractContextManager[object] | None = None,
+) -> Result:
+    """The same on a stage that is there."""
+    if seed is not None:
+        await seed(at.conn, shape)
+    await make_pool(at.conn, shape)
+    if rehearsed:
+        await _rehearse(shape, executor, kind, at, timeout)
+    lead = default_lead(shape) if lead is None else lead
+    return await _measured(
+        shape, executor, kind, at, lead, timeout, around or _nothing_around, watched or nullcontext()
+    )
 
 
 def _nothing_around(_: Stage) -> AbstractAsyncContextManager[Callable[[Settings], None]]:
@@ -146,6 +173,7 @@ async def _measured(
     lead: float,
     timeout: float,
     around: Surroundings,
+    watched: AbstractContextManager[object],
 ) -> Result:
     conn = at.conn
     commits = await measure.durable_commits(conn)
@@ -158,10 +186,11 @@ async def _measured(
             async with service as scheduler, measure.watch_loop() as stall:
                 problems = await unread(conn, shape, start)
                 before, wal_before, statements_before = await _readings(conn, counter)
-                await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
-                stall.longest = 0.0
-                if not await finish.wait(scheduler, timeout):
-                    raise TooSlow(f"{await unfinished(conn, shape)} after {timeout:.0f} s")
+                with watched:
+                    await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
+                    stall.longest = 0.0
+                    if not await finish.wait(scheduler, timeout):
+                        raise TooSlow(f"{await unfinished(conn, shape)} after {timeout:.0f} s")
                 after, wal_after, statements_after = await _readings(conn, counter)
     await measure.wait_alone(conn)
     use = await measure.table_use(conn)

@@ -70,6 +70,22 @@ def fan(width: int) -> tuple[tuple[int, int], ...]:
     return tuple((0, position) for position in range(1, last)) + tuple((position, last) for position in range(1, last))
 
 
+def levels(shape: Shape) -> list[list[str]]:
+    """The task ids by their distance from the roots: each needs only tasks of levels before its own."""
+    depth: dict[str, int] = {}
+    for task_id, upstreams in shape.upstreams().items():  # upstreams have smaller positions
+        depth[task_id] = max((depth[name] + 1 for name in upstreams), default=0)
+    return [[name for name in depth if depth[name] == at] for at in range(max(depth.values()) + 1)]
+
+
+def sized(shape: Shape, dags: int, tasks: int) -> Shape:
+    """The same kind of shape with other numbers, and with its name."""
+    kind = shape.name.partition("-")[0]
+    name = f"{kind}-{dags}x{tasks}" if shape.dags > 1 else f"{kind}-{tasks}"
+    edges = {"linear": linear(tasks), "chain": linear(tasks), "tree": binary_tree(tasks), "fan": fan(tasks - 2)}
+    return replace(shape, name=name, dags=dags, tasks=tasks, edges=edges.get(kind, ()))
+
+
 SHAPES: Final = {
     shape.name: shape
     for shape in (

@@ -1,4 +1,4 @@
-"""Where a benchmark happens: a temporary folder, a durable database of its own, the settings, processes of `serve`."""
+"""Where a benchmark happens: a durable database of its own, the settings, processes of `serve`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -22,35 +20,13 @@ import asyncpg
 from aiosched.config import Settings
 from aiosched.db.server.embedded import EmbeddedPostgres
 from aiosched.db.server.migrate import migrate
+from benchmarks.processes import Folders, temporary_folders
 
 NO_LIMIT: Final = 1_000_000
 
 
 class TooSlow(Exception):
     """What was to be measured was not over in the time allowed."""
-
-
-@dataclass(frozen=True)
-class Folders:
-    """Everything that one benchmark leaves on disk, in one temporary folder."""
-
-    root: Path
-
-    @property
-    def dags(self) -> Path:
-        return self.root / "dags"
-
-    @property
-    def records(self) -> Path:
-        return self.root / "records"
-
-    @property
-    def home(self) -> Path:
-        return self.root / "home"
-
-    def create(self) -> None:
-        for folder in (self.dags, self.records, self.home):
-            folder.mkdir()
 
 
 @dataclass(frozen=True)
@@ -79,16 +55,6 @@ async def staged(folders: Folders, dsn: str) -> AsyncIterator[Stage]:
         yield Stage(folders, dsn, conn)
     finally:
         await conn.close()
-
-
-@contextmanager
-def temporary_folders() -> Iterator[Folders]:
-    """Empty folders, removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="aiosched-benchmark-") as root:
-        Path(root).chmod(0o711)  # for the user that runs the embedded server when we are root
-        folders = Folders(Path(root))
-        folders.create()
-        yield folders
 
 
 def unlimited(folders: Folders) -> Settings:
@@ -164,28 +130,6 @@ class Serve:
         await self.process.wait()
         if self._reader is not None:
             await self._reader
-
-
-@contextmanager
-def process_group(
-    command: Sequence[str], *, log: Path, environment: Mapping[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process and all that it starts, which end with the block. `environment` is added to ours."""
-    ours = {key: value for key, value in os.environ.items() if not key.startswith("AIOSCHED_")}
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=output, env=ours | dict(environment), start_new_session=True
-        )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(20.0)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 async def start_serve(

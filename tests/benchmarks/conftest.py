@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from benchmarks import endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
-from benchmarks.stage import Stage, staged, temporary_folders
+from benchmarks.processes import temporary_folders
+from benchmarks.stage import Stage, staged
 from tests.databases import Server
 
 STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)

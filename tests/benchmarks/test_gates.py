@@ -1,7 +1,8 @@
 """What may not get worse unnoticed: the figures that do not depend on the machine.
 
 A limit is what was measured when it was written, and little more. Raise one only with a reason; budgets are in
-docs/benchmarks.md. Imports and modules of `--help` have their test in tests/cli/test_root.py.
+docs/benchmarks.md. Calls and memory have theirs in a table, benchmarks/gates.py; imports and modules of `--help` have
+their test in tests/cli/test_root.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
+from benchmarks.gates import GATES, Gate, count
 from benchmarks.history import history_of
 from benchmarks.report import Result
 from benchmarks.run import run
@@ -39,6 +41,19 @@ async def test_a_task_in_a_chain_costs_one_statement() -> None:
     assert unexpected(result) == []
     assert result.statements_per_task <= 1.12
     assert result.wal_bytes_per_task <= 600
+
+
+@pytest.mark.usefixtures("on_test_server")
+@pytest.mark.parametrize("gate", GATES, ids=str)
+async def test_a_task_costs_so_many_calls_of_our_functions_and_leaves_so_much_memory(gate: Gate) -> None:
+    counts, result = await count(gate)
+
+    assert result.problems == ()
+    assert counts.calls / gate.shape.total <= gate.calls, (
+        f"More calls than allowed. Compare the most frequent ones with those before your change: "
+        f"{counts.by_function().most_common(40)}"
+    )
+    assert counts.blocks / gate.shape.total <= gate.blocks
 
 
 @pytest.mark.usefixtures("on_test_server")

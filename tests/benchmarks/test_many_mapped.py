@@ -17,7 +17,8 @@ PROGRAM = """
 import asyncio, sys
 from benchmarks.figures import as_json
 from benchmarks.mapped import mapped_on
-from benchmarks.stage import staged, temporary_folders
+from benchmarks.processes import temporary_folders
+from benchmarks.stage import staged
 
 async def main(dsn, size):
     with temporary_folders() as folders:

@@ -10,7 +10,8 @@ import httpx2
 import pytest
 from playwright.async_api import Browser, expect
 
-from benchmarks.stage import start_serve, temporary_folders
+from benchmarks.processes import temporary_folders
+from benchmarks.stage import start_serve
 from tests.browser.conftest import Tab
 from tests.databases import TEMPLATE, Server
 

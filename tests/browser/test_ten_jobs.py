@@ -12,7 +12,8 @@ from playwright.async_api import Browser
 
 from benchmarks.job_stage import JobStage, job_stage
 from benchmarks.jobs import JOBS, MOST_CLICKS, WIDTHS, do_job
-from benchmarks.stage import Stage, temporary_folders
+from benchmarks.processes import temporary_folders
+from benchmarks.stage import Stage
 from tests.browser.conftest import Tab
 from tests.databases import TEMPLATE, Server
 
