@@ -21,10 +21,11 @@ from aiosched.config import Settings
 from benchmarks import measure, record
 from benchmarks.figures import Figure, Finding
 from benchmarks.lag import percentile
+from benchmarks.processes import Folders
 from benchmarks.report import Result
 from benchmarks.run import postgres, run
 from benchmarks.shapes import SHAPES, CallableKind
-from benchmarks.stage import Folders, Stage, TooSlow, stage, start_serve
+from benchmarks.stage import Stage, TooSlow, stage, start_serve
 
 AHEAD: Final = 30.0  # seconds, the default of the setting
 ROUNDS: Final = 2  # with warmth, and as many without
