@@ -143,7 +143,7 @@ async def _look(t: Transaction) -> Answer:
     moved = datetime.min.replace(tzinfo=UTC)
     for partition, row in sorted(t.rows("partition_lease")):
         owned.setdefault(row["incarnation"], []).append(partition)
-        loads.setdefault(row["incarnation"], []).append(_load(t, row["incarnation"], partition))
+        loads.setdefault(row["incarnation"], []).append(_load(t, row["incarnation"], partition) or 0.0)
         moved = max(moved, row.get("since") or moved)
     found = [
         [
@@ -164,12 +164,12 @@ def _real(number: float) -> float:
     return float(kept)
 
 
-def _load(t: Transaction, incarnation: int | None, partition: int) -> float:
+def _load(t: Transaction, incarnation: int | None, partition: int) -> float | None:
     """What the owner has published last, or else what was noted when the partition changed hands."""
     owner = None if incarnation is None else t.get("scheduler", incarnation)
     published = [] if owner is None else owner["partition_loads"] or []
     load = published[partition] if partition < len(published) else None
-    return load if load is not None else (t.get("partition_lease", partition) or {}).get("load") or 0.0
+    return load if load is not None else (t.get("partition_lease", partition) or {}).get("load")
 
 
 @handles(ownership.FENCE)
@@ -270,7 +270,9 @@ _LOCKED_POOL: Final = f"{_POOL} demands read_at"
 @handles(journal.READ_POOLS)
 async def _read_pools(t: Transaction, names: list[str]) -> Answer:
     rows = (t.get("pool", name) for name in sorted(names))
-    return answer(_POOL, [pick(row, _POOL) for row in rows if row is not None])
+    return answer(
+        f"{_POOL} demands", [[*pick(row, _POOL), document(row["demands"])] for row in rows if row is not None]
+    )
 
 
 @handles(journal.LOCK_POOLS)
