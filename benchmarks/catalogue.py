@@ -21,6 +21,7 @@ from benchmarks.jobs import measured_jobs
 from benchmarks.mapped import mapped
 from benchmarks.materialise import materialise
 from benchmarks.parsing import parse
+from benchmarks.scaling import scaling
 from benchmarks.shapes import SHAPES
 from benchmarks.sustained import sustained
 from benchmarks.takeover import takeover
@@ -100,6 +101,14 @@ SCENARIOS: Final = MappingProxyType(
         "engine-kubernetes": _engine(KUBERNETES),
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
+        "scaling": Scenario(
+            "what 1, 2, 4 and 8 schedulers of one machine share, and a model for more cores",
+            scaling,
+            1000,
+            "DAGs",
+            300,
+            3600,
+        ),
         **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},
     }
 )
