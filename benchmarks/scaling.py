@@ -1,8 +1,8 @@
 """What several schedulers of one machine share: `serve --schedulers 1, 2, 4, 8` on one database, in alternation.
 
 On a machine with few cores throughput cannot grow with them. What can be measured: processor time of the schedulers
-and of PostgreSQL a task, transactions, WAL and its syncs, and what sessions wait for. If none of these grows with the number
-of schedulers, they share nothing but the database; scaling_model.py says what more cores would give.
+and of PostgreSQL a task, transactions, WAL and its syncs, and what sessions wait for. If none of these grows with
+the number of schedulers, they share nothing but the database; scaling_model.py says what more cores would give.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Measured:
     deadlocks: int
     wal: int
     syncs: int
+    commit: float  # of a row on the idle server, seconds
     waited: Mapping[str, float]  # by what was waited for: seconds of all sessions together
     problems: tuple[str, ...] = ()
 
@@ -70,7 +71,7 @@ async def scaling(dags: int, timeout: float, *, rounds: int = 3, lead: float | N
     for _ in range(rounds):
         for shape in shapes:
             for number in NUMBERS:
-                measured = await _one(shape, number, timeout, 10.0 + shape.dags / 40 if lead is None else lead)
+                measured = await _one(shape, number, timeout, 20.0 + shape.dags / 40 if lead is None else lead)
                 runs.setdefault((shape.name.split("-")[0], number), []).append(measured)
     figures = [figure for (name, number), some in runs.items() for figure in _figures(name, number, some)]
     async with stage() as at:
@@ -91,6 +92,7 @@ async def _one(shape: Shape, schedulers: int, timeout: float, lead: float) -> Me
             await asyncio.sleep((start - datetime.now(UTC)).total_seconds() - 0.2)
             processes = measure.descendants(serve.pid)
             used, server = measure.usage_of(processes), (await measure.usages(at.conn)).postgres
+            commit = statistics.median(await measure.durable_commits(at.conn, times=50))
             wal, counts = await measure.wal_position(at.conn), await _counts(at.conn)
             async with _watching(at) as waited:
                 await finished(at, shape, timeout)
@@ -107,7 +109,7 @@ async def _one(shape: Shape, schedulers: int, timeout: float, lead: float) -> Me
         makespan = max(r.end for r in records) - min((await creations(at.conn, shape)).values())
     return Measured(
         shape.total, makespan, used.cpu_seconds, server.cpu_seconds, grown["transactions"], grown["deadlocks"], wal,
-        grown["syncs"], {what: number * _LOOK for what, number in waited.items()}, tuple(problems),
+        grown["syncs"], commit, {what: number * _LOOK for what, number in waited.items()}, tuple(problems),
     )  # fmt: skip
 
 
@@ -137,15 +139,16 @@ async def _watching(at: Stage) -> AsyncIterator[Counter[str]]:
 
 
 def _figures(name: str, schedulers: int, runs: list[Measured]) -> list[Figure]:
-    """Medians of one shape and number of schedulers, and what they predict."""
+    """Medians of one shape and number of schedulers, and what they predict.
 
-    def median(value: list[float]) -> float:
-        return statistics.median(value)
-
+    Where sessions wait for locks, it is for the row of a pool, which a commit holds until it is durable.
+    """
+    median = statistics.median
+    locked = median([r.locked / r.tasks for r in runs])
     cost = TaskCost(
         scheduler=median([r.schedulers / r.tasks for r in runs]),
         postgres=median([r.postgres / r.tasks for r in runs]),
-        serial=median([r.locked / r.tasks for r in runs]) / schedulers,
+        serial=median([r.commit * r.transactions / r.tasks for r in runs]) if locked else 0.0,
         wal_bytes=median([r.wal / r.tasks for r in runs]),
     )
     head = f"{name}, {schedulers}:"
@@ -156,7 +159,8 @@ def _figures(name: str, schedulers: int, runs: list[Measured]) -> list[Figure]:
         Figure(f"{head} transactions a task", median([r.transactions / r.tasks for r in runs]), ""),
         Figure(f"{head} WAL a task", cost.wal_bytes, "bytes"),
         Figure(f"{head} WAL syncs a task", median([r.syncs / r.tasks for r in runs]), ""),
-        Figure(f"{head} sessions waited for locks, a task", median([r.locked / r.tasks for r in runs]) * 1e6, "us"),
+        Figure(f"{head} sessions waited for locks, a task", locked * 1e6, "us"),
+        Figure(f"{head} a durable commit, p50", median([r.commit for r in runs]) * 1000, "ms"),
         Figure(f"{head} deadlocks", sum(r.deadlocks for r in runs), "", most=0),
     ]
     kinds = {what for r in runs for what in r.waited if not what.startswith("Lock:")}

@@ -7,11 +7,23 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from benchmarks import endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
+from benchmarks import (
+    endurance,
+    fleet,
+    footprint,
+    idle,
+    mapped,
+    materialise,
+    parsing,
+    run,
+    scaling,
+    sustained,
+    takeover,
+)
 from benchmarks.stage import Stage, staged, temporary_folders
 from tests.databases import Server
 
-STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)
+STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, scaling, sustained, takeover)
 
 
 @pytest.fixture

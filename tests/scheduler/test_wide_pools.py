@@ -9,11 +9,10 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.server.engine import Database
-from tests.scheduler.harness import GUARD, Running, chain, dag_in, running
+from tests.db.waiting import until_a_lock_is_awaited
+from tests.scheduler.harness import Running, chain, dag_in, running
 
 pytestmark = pytest.mark.usefixtures("looks_often")
-
-LOCK_WAITERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 async def _two_with_a_chain(first: Running, second: Running) -> tuple[Running, str]:
@@ -56,9 +55,7 @@ async def test_a_narrow_pool_is_locked_before_slots_are_claimed(dsn: str, clock:
 
             it.executor.succeed(attempt)
 
-            async with asyncio.timeout(GUARD):
-                while not await looking.fetchval(LOCK_WAITERS):
-                    await asyncio.sleep(0.01)
+            await until_a_lock_is_awaited(looking)
             assert it.executor.find("t1", None, dag_id) is None
         await it.finish("t1", dag_id=dag_id)
         assert await it.runs(dag_id) == {"r": "success"}
