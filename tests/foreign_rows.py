@@ -156,7 +156,8 @@ CHANGES: Final = {
     "lists without numbers": Change("'{NULL,-1}'", ("numbers",)),
 }
 _COLUMNS: Final = """
-    SELECT c.table_name, c.column_name, CASE c.udt_name WHEN '_int4' THEN 'numbers' WHEN '_float4' THEN 'loads' ELSE c.data_type END
+    SELECT c.table_name, c.column_name,
+           CASE c.udt_name WHEN '_int4' THEN 'numbers' WHEN '_float4' THEN 'loads' ELSE c.data_type END
       FROM information_schema.columns AS c JOIN information_schema.tables AS t USING (table_schema, table_name)
      WHERE table_schema = 'public' AND t.table_type = 'BASE TABLE'
 """
