@@ -23,6 +23,7 @@ from benchmarks.jobs import measured_jobs
 from benchmarks.mapped import mapped
 from benchmarks.materialise import materialise
 from benchmarks.parsing import parse
+from benchmarks.scaling import scaling
 from benchmarks.shapes import SHAPES
 from benchmarks.sustained import sustained
 from benchmarks.takeover import takeover
@@ -108,6 +109,14 @@ SCENARIOS: Final = MappingProxyType(
         "memory-1000": Scenario("memory of `serve`, idle and under load", memory, 1000, "DAGs"),
         "warm": Scenario("DAG files imported before they are due", warm, 50, "files", 120, 1800),
         "ready": Scenario("start of `serve` on its embedded database", ready, 5, "starts", 60),
+        "scaling": Scenario(
+            "what 1, 2, 4 and 8 schedulers of one machine share, and a model for more cores",
+            scaling,
+            1000,
+            "DAGs",
+            300,
+            3600,
+        ),
         **{f"schedulers-{count}": _fleet(count) for count in (1, 2, 3)},
     }
 )

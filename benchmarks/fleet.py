@@ -42,7 +42,7 @@ async def fleet(
             pids = [serve.pid for serve in serving]
             before, wal = _processor_time(pids), await measure.wal_position(at.conn)
             await asyncio.sleep((start - datetime.now(UTC)).total_seconds())
-            await _finished(at, shape, timeout)
+            await finished(at, shape, timeout)
             used, written = _processor_time(pids) - before, await measure.wal_position(at.conn) - wal
         finally:
             await asyncio.gather(*(serve.stop() for serve in serving))
@@ -83,7 +83,7 @@ def _processor_time(pids: Sequence[int]) -> float:
     return sum(measure.processor_seconds(pid) for pid in pids)
 
 
-async def _finished(at: Stage, shape: Shape, timeout: float) -> None:
+async def finished(at: Stage, shape: Shape, timeout: float) -> None:
     """Wait until no run is unfinished; asks seldom, so that the asking costs nothing."""
     until = time.monotonic() + timeout
     over = "SELECT count(*) FROM dag_run WHERE state IN ('success', 'failed')"

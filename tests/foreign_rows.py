@@ -149,13 +149,15 @@ CHANGES: Final = {
     "the largest numbers": Change("32767", ("smallint", "integer", "bigint")),
     "the smallest numbers": Change("-32768", ("smallint", "integer", "bigint")),
     "tasks that the DAG does not have": Change("100 + task_index", columns=_TASK_INDEXES),
-    "no number": Change("'NaN'", ("double precision",)),
-    "an infinite number": Change("'Infinity'", ("double precision",)),
+    "no number": Change("'NaN'", ("double precision", "real")),
+    "an infinite number": Change("'Infinity'", ("double precision", "real")),
     "arrays with nothing": Change("'{NULL,a}'", ("ARRAY",)),
+    "loads that are none": Change("'{NULL,NaN,-1,Infinity}'", ("loads",)),
     "lists without numbers": Change("'{NULL,-1}'", ("numbers",)),
 }
 _COLUMNS: Final = """
-    SELECT c.table_name, c.column_name, CASE c.udt_name WHEN '_int4' THEN 'numbers' ELSE c.data_type END
+    SELECT c.table_name, c.column_name,
+           CASE c.udt_name WHEN '_int4' THEN 'numbers' WHEN '_float4' THEN 'loads' ELSE c.data_type END
       FROM information_schema.columns AS c JOIN information_schema.tables AS t USING (table_schema, table_name)
      WHERE table_schema = 'public' AND t.table_type = 'BASE TABLE'
 """

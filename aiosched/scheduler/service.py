@@ -54,6 +54,7 @@ from aiosched.scheduler.observability.figure_log import FigureSource
 from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.observability.publishing import publish
+from aiosched.scheduler.partitions.partition_loads import measure_loads
 from aiosched.scheduler.registered_dags import list_runs_anew, register_dags
 from aiosched.scheduler.services.all_services import services_of
 from aiosched.scheduler.services.bundle_services import bundle_services
@@ -332,7 +333,7 @@ class Scheduler(Actions):
             executor=self.executor.name,
             slots=self.executor.slots,
         )
-        heartbeat = Heartbeat(self._figures, self.metrics.loop_lag)
+        heartbeat = Heartbeat(self._figures, self.metrics.loop_lag, self._loads)
         windows = windows_of(members_of(self.executor).values())
         lease = Lease(
             self.db, identity, seconds=settings.lease, on_view=self._receive_view, heartbeat=heartbeat, windows=windows,
@@ -376,6 +377,9 @@ class Scheduler(Actions):
 
     def _figures(self) -> dict[str, Any]:
         return figures_of(self._session, self.metrics, None if self.parser is None else self.parser.stats)
+
+    def _loads(self) -> Sequence[float | None] | None:
+        return None if self._session is None else measure_loads(self._session)
 
     async def _publish_figures(self) -> None:
         source = FigureSource(self._figures, self._current_incarnation, lambda: self._owns(0))

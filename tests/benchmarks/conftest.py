@@ -7,12 +7,24 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from benchmarks import endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
+from benchmarks import (
+    endurance,
+    fleet,
+    footprint,
+    idle,
+    mapped,
+    materialise,
+    parsing,
+    run,
+    scaling,
+    sustained,
+    takeover,
+)
 from benchmarks.processes import temporary_folders
 from benchmarks.stage import Stage, staged
 from tests.databases import Server
 
-STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)
+STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, scaling, sustained, takeover)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import catalogue
+from benchmarks import catalogue, scaling
 from benchmarks.airflow_names import airflow_names
 from benchmarks.airflow_table import lag_table, throughput_table
 from benchmarks.endurance import endurance, growth
@@ -138,6 +138,19 @@ async def test_a_fleet_of_processes_shares_out_a_shape() -> None:
 
     assert figure(finding, "DAGs of the busiest scheduler").value <= 100
     assert figure(finding, "throughput").value > 0
+
+
+async def test_what_schedulers_of_one_machine_share_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of `serve` that start and stop: that takes some seconds."""
+    monkeypatch.setattr(scaling, "NUMBERS", (2,))
+    monkeypatch.setattr(scaling, "SHAPES", (Shape("parallel-6x2", 6, 2, ()), Shape("linear-2x3", 2, 3, linear(3))))
+
+    finding = await scaling.scaling(4, 60.0, rounds=1, lead=8.0)
+
+    assert not finding.problems
+    assert figure(finding, "parallel, 2: schedulers' processor time a task").value > 0
+    assert figure(finding, "linear, 2: WAL a task").value > 0
+    assert figure(finding, "linear, 2: deadlocks").value == 0
 
 
 async def test_the_memory_of_serve_is_read_idle_and_under_load() -> None:

@@ -45,6 +45,18 @@ def test_what_has_left_waits_for_no_garbage_collector() -> None:
     assert gc.collect() == 0
 
 
+def test_the_slots_that_all_need_together_are_known_for_each_pool() -> None:
+    gone = needs(4)
+    queue = queue_of(needs(1), needs(1), needs(3), gone)
+    queue.discard(gone.key)
+
+    assert (queue.slots_of("etl"), queue.slots_of("other")) == (5, 0)
+
+    queue.take(room(etl=1))
+
+    assert queue.slots_of("etl") == 4
+
+
 def test_a_candidate_that_was_discarded_is_not_taken() -> None:
     dag = dag_room()
     gone, stays = needs(dag=dag, weight=2), needs(dag=dag, weight=1)

@@ -191,6 +191,14 @@ async def test_pools_are_read_and_missing_ones_are_absent(conn: DatabaseConnecti
     assert found == {"etl": PoolRow(3, 0), "default_pool": PoolRow(128, 0)}
 
 
+async def test_demands_are_read_without_a_lock_too(conn: DatabaseConnection) -> None:
+    await conn.execute("""UPDATE pool SET demands = '{"7": [null, 1, 0, 1, 1, 1]}' WHERE name = 'etl'""")
+
+    (pool,) = (await journal.read_pools(conn, ["etl"], lock=False)).values()
+
+    assert pool.demands == '{"7": [null, 1, 0, 1, 1, 1]}'
+
+
 async def test_locked_pools_wait_for_each_other(conn: DatabaseConnection, db: Database) -> None:
     await journal.begin(conn, 1)
     await journal.read_pools(conn, ["etl"], lock=True)

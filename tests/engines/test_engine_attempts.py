@@ -266,7 +266,7 @@ async def test_a_partition_stays_until_its_attempts_are_stored(
         session = scheduler._session
         assert session is not None
         async with session.locks.ownership:
-            await give_back(session, PARTITIONS)
+            await give_back(session, range(PARTITIONS))
             assert session.cache.partitions == {partition_of("d")}
         go_on.set()
         assert await run.wait(timeout=GUARD) == "success"

@@ -26,6 +26,7 @@ def needs(found: object, why: str) -> pytest.MarkDecorator:
 
 SHORT = {
     "kills": Size(faults=4, tasks=150, gap=1.5, seed=101, lease=3.0),
+    "peers": Size(faults=4, tasks=150, gap=2.0, seed=102, lease=3.0),
     "pauses": Size(faults=2, tasks=120, gap=0.5, seed=103, lease=2.0),
     "cuts": Size(faults=9, tasks=150, gap=0.4, seed=107, lease=6.0),
     "restarts": Size(faults=2, tasks=90, gap=1.5, seed=105, lease=12.0),

@@ -234,7 +234,7 @@ class Running:
     async def leave_and_come_back(self) -> None:
         """Give all partitions away; nobody else is there, so this scheduler takes them again and reads them anew."""
         async with self.session.locks.ownership:
-            await give_back(self.session, PARTITIONS)
+            await give_back(self.session, range(PARTITIONS))
         await self.until(lambda: len(self.session.cache.partitions) == PARTITIONS, "the partitions to come back")
         await self.settled()
 

@@ -55,21 +55,22 @@ def owners(*shares: tuple[int | None, int]) -> dict[int, int | None]:
 
 
 def test_the_first_scheduler_takes_all() -> None:
-    assert make_plan(FleetView((peer(1),), owners((None, 64))), 1) == PartitionPlan((), tuple(range(64)), 0)
+    assert make_plan(FleetView((peer(1),), owners((None, 64))), 1) == PartitionPlan((), tuple(range(64)), ())
 
 
 def test_a_second_scheduler_takes_nothing_that_is_not_free_and_the_first_gives_half_back() -> None:
     view = FleetView((peer(1), peer(2)), owners((1, 64)))
 
-    assert make_plan(view, 2) == PartitionPlan((), (), 0)
-    assert make_plan(view, 1) == PartitionPlan((), (), 32)
+    assert make_plan(view, 2) == PartitionPlan((), (), ())
+    assert len(make_plan(view, 1).give_back) == 32
+    assert make_plan(view, 1).acquire == ()
 
 
 @pytest.mark.parametrize("dead", [peer(1, gone=True), peer(1, expired=True)])
 def test_the_dead_are_buried_and_only_what_is_free_is_taken(dead: Peer) -> None:
     view = FleetView((dead, peer(2)), owners((1, 60), (None, 4)))
 
-    assert make_plan(view, 2) == PartitionPlan((1,), (60, 61, 62, 63), 0)
+    assert make_plan(view, 2) == PartitionPlan((1,), (60, 61, 62, 63), ())
 
 
 def test_peers_reach_for_different_partitions_first() -> None:
@@ -83,7 +84,7 @@ def test_peers_reach_for_different_partitions_first() -> None:
 def test_who_drains_gets_nothing_does_not_count_and_gives_all_away() -> None:
     view = FleetView((peer(1), peer(2, draining=True)), owners((1, 22), (2, 10), (None, 32)))
 
-    assert make_plan(view, 2) == PartitionPlan((), (), 10)
+    assert make_plan(view, 2) == PartitionPlan((), (), tuple(range(22, 32)))
     assert len(make_plan(view, 1).acquire) == 32
 
 
@@ -91,13 +92,13 @@ def test_who_drains_gets_nothing_does_not_count_and_gives_all_away() -> None:
 def test_who_drains_keeps_all_while_there_is_nobody_to_take_it(other: Peer) -> None:
     view = FleetView((other, peer(2, draining=True)), owners((1, 22), (2, 42)))
 
-    assert make_plan(view, 2).surplus == 0
+    assert make_plan(view, 2).give_back == ()
 
 
 def test_a_scheduler_whose_own_lease_ran_out_takes_nothing_and_does_not_bury_itself() -> None:
     view = FleetView((peer(1, expired=True), peer(2)), owners((1, 32), (2, 32)))
 
-    assert make_plan(view, 1) == PartitionPlan((), (), 0)
+    assert make_plan(view, 1) == PartitionPlan((), (), ())
 
 
 peers = st.builds(Peer, st.integers(1, 12), st.booleans(), st.booleans(), st.booleans())
@@ -111,11 +112,11 @@ def test_nobody_takes_what_is_not_free_or_more_than_a_fair_share(fleet: list[Pee
 
     for each in fleet:
         plan = make_plan(view, each.incarnation)
-        owned = sum(owner == each.incarnation for owner in leases.values())
         assert all(leases[partition] is None for partition in plan.acquire)
         assert len(set(plan.acquire)) == len(plan.acquire)
-        assert plan.surplus <= owned
-        assert not (plan.acquire and plan.surplus)
+        assert all(leases[partition] == each.incarnation for partition in plan.give_back)
+        assert len(set(plan.give_back)) == len(plan.give_back)
+        assert not (plan.acquire and plan.give_back)
         assert each.incarnation not in plan.remove_dead
         assert set(plan.remove_dead) == {p.incarnation for p in fleet if p.dead and p is not each}
 
@@ -132,8 +133,7 @@ def test_following_the_plan_shares_differ_by_at_most_one(fleet: list[Peer], data
             for dead in plan.remove_dead:
                 leases = {p: None if owner == dead else owner for p, owner in leases.items()}
             leases |= dict.fromkeys(plan.acquire, me.incarnation)
-            mine = [p for p, owner in leases.items() if owner == me.incarnation]
-            leases |= dict.fromkeys(mine[: plan.surplus])
+            leases |= dict.fromkeys(plan.give_back)
     counts = [sum(owner == me.incarnation for owner in leases.values()) for me in living]
 
     if living:
@@ -292,7 +292,7 @@ async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_b
         async with it.session.locks.ownership:
             async with it.db.acquire() as conn:
                 before = await read_fleet(conn)
-            await give_back(it.session, 1)
+            await give_back(it.session, [7])
             assert len(owned(it)) == PARTITIONS - 1
 
             for _ in range(2):  # nothing says that the first look after the release is a fresh one
@@ -307,7 +307,7 @@ async def test_partitions_that_others_hold_locked_are_left_for_the_next_regular_
 ) -> None:
     async with running(dsn, clock) as it:
         async with it.session.locks.ownership:
-            await give_back(it.session, 3)
+            await give_back(it.session, range(3))
             async with db.acquire() as conn, conn.transaction():
                 view = await read_fleet(conn)
                 await conn.execute("SELECT FROM partition_lease FOR UPDATE")

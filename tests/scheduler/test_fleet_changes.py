@@ -93,7 +93,7 @@ async def test_a_busy_partition_is_not_given_away_while_a_peer_of_an_older_versi
         monkeypatch.setattr(ownership, "PROTOCOL", 1)  # of the next scheduler
         async with running(dsn, clock, settle=False) as older:
             async with it.session.locks.ownership:
-                await give_back(it.session, 32, busy_ones=False)
+                await give_back(it.session, range(PARTITIONS), busy_ones=False)
                 busy = {dag.row.partition for dag in it.session.cache.dags.values() if dag.runs.running}
                 assert len(busy) == 50
                 assert busy <= it.session.cache.partitions

@@ -239,7 +239,7 @@ async def test_a_partition_that_comes_back_finds_its_attempt_and_its_report(dsn:
         await it.trigger("e", "r")
         ended = await it.attempt("t0", dag_id="e")
         async with it.session.locks.ownership:  # nobody else is there: it takes them again
-            await give_back(it.session, PARTITIONS)
+            await give_back(it.session, range(PARTITIONS))
             assert owned(it) == set()
             assert len(it.scheduler._attempts.remote.partitions) == 2
             it.executor.succeed(ended)
@@ -269,7 +269,7 @@ async def test_a_report_that_was_read_and_not_applied_when_its_partition_left_is
                 async with session.env.db.acquire() as conn:
                     await receive_remote_reports(session, conn, owned(second))
                 assert len(_unapplied(session)) == 1
-                await give_back(session, PARTITIONS)
+                await give_back(session, range(PARTITIONS))
                 assert (owned(second), _unapplied(session)) == (set(), set())
 
             await until(lambda: len(owned(second)) == PARTITIONS, "the partitions to come back")

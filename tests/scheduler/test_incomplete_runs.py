@@ -224,7 +224,7 @@ async def test_partitions_that_move_take_their_incomplete_runs_along(
         async with it.session.locks.ownership:
             await incomplete.store_next_part(it.session)
         async with it.session.locks.ownership:
-            await give_back(it.session, PARTITIONS)
+            await give_back(it.session, range(PARTITIONS))
         await it.until(lambda: len(it.session.cache.partitions) == PARTITIONS, "the partitions to come back")
         assert await stored(it, "d") == [("queued", 3, True)]
         go_on(it, held_up)

@@ -369,7 +369,7 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
 
         async def leave() -> None:
             async with ownership_lock:
-                await give_back(session, PARTITIONS)
+                await give_back(session, range(PARTITIONS))
 
         async def carried_out(*args: Any, **options: Any) -> Any:
             found = await original(*args, **options)

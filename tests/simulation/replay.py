@@ -41,7 +41,7 @@ _VIRTUAL_TIME: Final = """
         AS $$ SELECT timestamptz 'epoch' + last_value * interval '1 microsecond' FROM simulated.clock $$;
     CREATE FUNCTION simulated.pg_postmaster_start_time() RETURNS timestamptz IMMUTABLE LANGUAGE sql
         AS $$ SELECT timestamptz 'epoch' $$;
-    ALTER TABLE scheduler ALTER renewed_at SET DEFAULT simulated.now();
+    ALTER TABLE scheduler ALTER renewed_at SET DEFAULT simulated.now(), ALTER started_at SET DEFAULT simulated.now();
 """
 _SESSION: Final = {
     "timezone": "UTC",
@@ -323,7 +323,7 @@ def _value(value: Any) -> Any:
         return _sorted(msgspec.json.decode(value)) if value[:1] in ("{", "[") else str(value)
     if isinstance(value, float):
         return round(value, 6)
-    return sorted(value) if isinstance(value, list) else _sorted(value)
+    return sorted(value, key=lambda each: (each is None, each)) if isinstance(value, list) else _sorted(value)
 
 
 def _sorted(value: Any) -> Any:

@@ -8,8 +8,9 @@ compares every answer.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -113,6 +114,7 @@ async def _register(
     row = {
         "incarnation": number, "name": name, "draining": False, "renewed_at": t.now,
         "lease_expires_at": t.now + timedelta(seconds=lease), "slots": slots, "protocol": ownership.PROTOCOL,
+        "started_at": t.now, "partition_loads": [],
     }  # fmt: skip
     t.put("scheduler", number, row)
     return answer("incarnation", [[number]], "INSERT 0")
@@ -125,23 +127,49 @@ async def _advisory_lock(t: Transaction, space: int, number: int) -> Answer:
 
 
 @handles(ownership.RENEW)
-async def _renew(t: Transaction, incarnation: int, lease: float, *figures: Any) -> Answer:
+async def _renew(
+    t: Transaction, incarnation: int, lease: float, _figures: str | None, loads: Sequence[float | None] | None
+) -> Answer:
     until = t.now + timedelta(seconds=lease)
-    row = await t.update("scheduler", incarnation, renewed_at=t.now, lease_expires_at=until)
+    published = {} if loads is None else {"partition_loads": [None if load is None else _real(load) for load in loads]}
+    row = await t.update("scheduler", incarnation, renewed_at=t.now, lease_expires_at=until, **published)
     return changed("UPDATE", row is not None)
 
 
 @handles(ownership.READ_FLEET)
 async def _look(t: Transaction) -> Answer:
     owned: dict[int | None, list[int]] = {None: []}
-    for partition, row in t.rows("partition_lease"):
+    loads: dict[int | None, list[float]] = {None: []}
+    moved = datetime.min.replace(tzinfo=UTC)
+    for partition, row in sorted(t.rows("partition_lease")):
         owned.setdefault(row["incarnation"], []).append(partition)
+        loads.setdefault(row["incarnation"], []).append(_load(t, row["incarnation"], partition) or 0.0)
+        moved = max(moved, row.get("since") or moved)
     found = [
-        [n, s["draining"], s["protocol"], s["lease_expires_at"] < t.now, n not in t.store.advisory, owned.get(n, [])]
+        [
+            n, s["draining"], s["protocol"], s["lease_expires_at"] < t.now, n not in t.store.advisory,
+            s["partition_loads"] is not None, (t.now - s["started_at"]).total_seconds(), owned.get(n, []),
+            loads.get(n, []),
+        ]
         for n, s in t.rows("scheduler")
-    ]
-    columns = "incarnation draining protocol expired process_gone partitions"
-    return answer(columns, [*found, [None, None, None, None, None, owned[None]]])
+    ]  # fmt: skip
+    columns = "incarnation draining protocol expired process_gone publishes_loads seconds partitions loads"
+    free = [*[None] * 6, min((t.now - moved).total_seconds(), 1e9), owned[None], loads[None]]
+    return answer(columns, [*found, free])
+
+
+def _real(number: float) -> float:
+    """As a column of single precision keeps it."""
+    (kept,) = struct.unpack("f", struct.pack("f", number))
+    return float(kept)
+
+
+def _load(t: Transaction, incarnation: int | None, partition: int) -> float | None:
+    """What the owner has published last, or else what was noted when the partition changed hands."""
+    owner = None if incarnation is None else t.get("scheduler", incarnation)
+    published = [] if owner is None else owner["partition_loads"] or []
+    load = published[partition] if partition < len(published) else None
+    return load if load is not None else (t.get("partition_lease", partition) or {}).get("load")
 
 
 @handles(ownership.FENCE)
@@ -186,7 +214,8 @@ async def _give_up(t: Transaction, incarnation: int, partitions: Iterable[int]) 
     for partition in partitions:
         mine = await t.lock("partition_lease", partition, NO_KEY_UPDATE, lambda row: row["incarnation"] == incarnation)
         if mine is not None:
-            t.put("partition_lease", partition, {"incarnation": None})
+            load = _load(t, incarnation, partition)
+            t.put("partition_lease", partition, {"incarnation": None, "since": t.now, "load": load})
             count += 1
     return count
 
@@ -216,10 +245,11 @@ async def acquire(t: Transaction, incarnation: int, wanted: list[int]) -> Answer
     if t.get("scheduler", incarnation) is not None:
         for partition in sorted(wanted):
             row = t.get("partition_lease", partition)
-            free = row is not None and row["incarnation"] is None
-            if free and t.store.free(t, ("partition_lease", partition), UPDATE):  # SKIP LOCKED
+            if row is None or row["incarnation"] is not None:
+                continue
+            if t.store.free(t, ("partition_lease", partition), UPDATE):  # SKIP LOCKED
                 await t.lock("partition_lease", partition, UPDATE)
-                t.put("partition_lease", partition, {"incarnation": incarnation})
+                t.put("partition_lease", partition, {**row, "incarnation": incarnation, "since": t.now})
                 taken.append([partition])
     if taken and await t.lock("scheduler", incarnation, KEY_SHARE) is None:  # the foreign key
         raise asyncpg.ForeignKeyViolationError(f"there is no scheduler {incarnation}")
@@ -240,7 +270,9 @@ _LOCKED_POOL: Final = f"{_POOL} demands read_at"
 @handles(journal.READ_POOLS)
 async def _read_pools(t: Transaction, names: list[str]) -> Answer:
     rows = (t.get("pool", name) for name in sorted(names))
-    return answer(_POOL, [pick(row, _POOL) for row in rows if row is not None])
+    return answer(
+        f"{_POOL} demands", [[*pick(row, _POOL), document(row["demands"])] for row in rows if row is not None]
+    )
 
 
 @handles(journal.LOCK_POOLS)

@@ -68,5 +68,6 @@ def test_a_machine_that_stops_at_any_instant_is_taken_over_within_its_lease_and_
 
     removed = [event.at - at for event in history.events if isinstance(event, SchedulerRemoved)]
     assert removed
-    assert removed[0] < max(plan.lease, IDLE_SECONDS) + 3.0  # the database ends a transaction that is left open
+    # the database ends a transaction that is left open; then the others look when their requests leave them time
+    assert removed[0] < max(plan.lease, IDLE_SECONDS) + 5.0
     assert violations(plan, history) == []

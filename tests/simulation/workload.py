@@ -291,7 +291,9 @@ def _document(spec: DagSpec, version: int) -> str:
 def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
     """The rows that are there in the beginning: registered DAGs, free partitions, pools."""
     tables: dict[str, dict[Any, dict[str, Any]]] = {
-        "partition_lease": {partition: {"incarnation": None} for partition in range(PARTITIONS)},
+        "partition_lease": {
+            partition: {"incarnation": None, "since": None, "load": None} for partition in range(PARTITIONS)
+        },
         "pool": {},
         "dag": {},
         "dag_version": {},

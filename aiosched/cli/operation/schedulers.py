@@ -25,6 +25,7 @@ _COLUMNS: Final[Columns[SchedulerRow]] = {
     "STATUS": lambda row: row.status,
     "LEASE AGE": lambda row: f"{row.lease_age:.1f} s",
     "PARTITIONS": lambda row: row.partitions,
+    "LOAD": lambda row: f"{row.load:,.1f}/s",
     "EXECUTOR": lambda row: row.executor,
     "SLOTS": lambda row: row.slots,
     "HOST": lambda row: row.hostname,
@@ -37,8 +38,8 @@ _COLUMNS: Final[Columns[SchedulerRow]] = {
 
 @app.command("list")
 def list_(dsn: Dsn = None, output: Output = None) -> None:
-    """List schedulers: alive, age of the lease, partitions, slots. The numbers of their partitions differ by at most
-    one."""
+    """List schedulers: alive, age of the lease, partitions and their load, slots. The load is how many rows of task
+    instances it stores in a second; partitions are shared by it."""
     from aiosched.db.queries.status import list_schedulers
 
     rows = with_database(dsn, list_schedulers)

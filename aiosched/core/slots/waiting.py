@@ -113,6 +113,10 @@ class WaitingQueue:
                 counts[lane.bucket.pool] = counts.get(lane.bucket.pool, 0) + lane.live
         return counts
 
+    def slots_of(self, pool: str) -> int:
+        """How many slots of a pool all candidates need together."""
+        return sum(bucket.live * bucket.slots for bucket in self._buckets.values() if bucket.pool == pool)
+
     def add(self, candidate: Candidate) -> None:
         """Add a candidate, replacing one with the same key. Equal candidates go in order of their first arrival."""
         key = candidate.key

@@ -141,6 +141,7 @@ class SchedulerRow:
     started_at: datetime
     figures: dict[str, Any] | None  # of aiosched.scheduler.observability.metrics_snapshot, as of the last renewal
     owned: tuple[int, ...] = ()  # the partitions
+    load: float = 0.0  # of these partitions: rows of task instances stored in a second (core/fleet/loads.py)
 
     @property
     def stalled(self) -> float:
@@ -186,6 +187,7 @@ async def read_schedulers(conn: DatabaseConnection) -> tuple[FleetView, list[Sch
             alive=row["incarnation"] not in dead,
             partitions=len(held.get(row["incarnation"], ())),
             owned=tuple(held.get(row["incarnation"], ())),
+            load=round(sum(view.loads.get(partition, 0.0) for partition in held.get(row["incarnation"], ())), 3),
         )
         for row in rows
     ]

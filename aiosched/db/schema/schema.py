@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    REAL,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -423,6 +424,7 @@ scheduler = Table(
     instant("lease_expires_at", nullable=False),
     Column("protocol", SmallInteger, nullable=False, server_default=text("1")),  # see db/statements/ownership.py
     Column("figures", JSON),  # from scheduler/observability/metrics_snapshot.py, with each renewal of the lease
+    Column("partition_loads", ARRAY(REAL)),  # rows a second, by partition from 0 (core/fleet/loads.py); as the figures
     postgresql_with={"fillfactor": "20"},
 )
 
@@ -432,6 +434,7 @@ partition_lease = Table(
     Column("partition", SmallInteger, primary_key=True),
     Column("incarnation", BigInteger, ForeignKey("scheduler.incarnation")),
     instant("since"),
+    Column("load", REAL),  # as published by its owner when it changed hands
     CheckConstraint(f"partition BETWEEN 0 AND {PARTITIONS - 1}", name="partition"),
     postgresql_with={"fillfactor": "20"},
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # Oldest first; the files in migrations/versions.
-REVISIONS: Final = tuple(f"{number:04}" for number in range(1, 25))
+REVISIONS: Final = tuple(f"{number:04}" for number in range(1, 26))
 HEAD: Final = REVISIONS[-1]
 
 logger = logging.getLogger(__name__)

@@ -24,13 +24,13 @@ from aiosched.errors import FencedOut, StaleRows
 
 
 class PoolRow(NamedTuple):
-    """A pool under lock: `slots` -1 is infinite, `used` includes everything committed."""
+    """A pool: `slots` -1 is infinite, `used` includes everything committed."""
 
     slots: int
     used: int
     include_deferred: bool = False  # whether tasks that defer keep their slots
     team: str | None = None  # whose DAGs may use it; None: all
-    demands: str = "{}"  # under lock: what schedulers wait for (db/statements/pool_demands.py)
+    demands: str = "{}"  # what schedulers wait for (db/statements/pool_demands.py)
     read_at: float = 0.0  # under lock: seconds since 1970 by PostgreSQL's clock
 
 
@@ -112,7 +112,8 @@ async def begin(conn: DatabaseConnection, incarnation: int) -> None:
 
 
 READ_POOLS: Final = """
-    SELECT name, slots, used, include_deferred, team FROM pool WHERE name = ANY($1::text[]) ORDER BY name
+    SELECT name, slots, used, include_deferred, team, demands::text FROM pool
+     WHERE name = ANY($1::text[]) ORDER BY name
 """
 # The clock is read when all of them are locked: a locking SELECT would read it before it waits, one that sorts only
 # after.

@@ -9,9 +9,10 @@ number, renews the lease and checks its peers; `take_over` fences a dead one and
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import asyncpg
@@ -35,6 +36,8 @@ class Peer:
     process_gone: bool  # its session lock was released
     expired: bool  # its lease has expired
     protocol: int = PROTOCOL
+    publishes_loads: bool = True  # False: it is of an older version
+    age: float = field(default=0.0, compare=False)  # seconds since its start
 
     @property
     def dead(self) -> bool:
@@ -48,11 +51,13 @@ class FleetView:
     peers: tuple[Peer, ...]
     leases: dict[int, int | None]
     at: float = 0.0  # monotonic second before it was read
+    loads: Mapping[int, float] = field(default_factory=dict)  # of partitions: rows a second (core/fleet/loads.py)
+    settled_for: float = math.inf  # seconds since a partition changed hands
 
 
 REGISTER: Final = """
-    INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at, protocol)
-    VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), $8) RETURNING incarnation
+    INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at, protocol, partition_loads)
+    VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), $8, '{}') RETURNING incarnation
 """
 
 
@@ -78,7 +83,8 @@ async def register(
 
 
 RENEW: Final = """
-    UPDATE scheduler SET renewed_at = now(), lease_expires_at = now() + make_interval(secs => $2), figures = $3::json
+    UPDATE scheduler SET renewed_at = now(), lease_expires_at = now() + make_interval(secs => $2), figures = $3::json,
+           partition_loads = coalesce($4::real[], partition_loads)
      WHERE incarnation = $1
 """
 
@@ -88,9 +94,19 @@ async def lock_again(conn: DatabaseConnection, incarnation: int) -> None:
     await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
 
 
-async def renew(conn: DatabaseConnection, incarnation: int, lease: float, *, figures: str | None = None) -> bool:
-    """Renew the lease, and publish the scheduler's figures (JSON); False if its row is gone: it was taken over."""
-    tag: str = await conn.execute(RENEW, incarnation, lease, figures)
+async def renew(
+    conn: DatabaseConnection,
+    incarnation: int,
+    lease: float,
+    *,
+    figures: str | None = None,
+    loads: Sequence[float | None] | None = None,
+) -> bool:
+    """Renew the lease, and publish the scheduler's figures (JSON) and the loads of its partitions.
+
+    False if its row is gone: it was taken over.
+    """
+    tag: str = await conn.execute(RENEW, incarnation, lease, figures, loads)
     return tag == "UPDATE 1"
 
 
@@ -112,27 +128,47 @@ _PROCESS_GONE: Final = f"""
            AND l.classid = {LOCK_CLASS} AND l.objid = (s.incarnation % 2147483648)::bigint::oid
     )
 """
+# Finite, and not negative, whatever the row has.
+_SECONDS_SINCE: Final = "least(greatest(extract(epoch FROM now()) - extract(epoch FROM {}), 0), 1e9)::float8"
+# The load of a partition is what its owner has published last, or else what it was when it changed hands.
+# `seconds`: since the start of the scheduler; in the row of the free partitions, since any partition changed hands.
 READ_FLEET: Final = f"""
     SELECT s.incarnation, s.draining, s.protocol, s.lease_expires_at < now() AS expired,
-           {_PROCESS_GONE} AS process_gone,
-           array(SELECT partition FROM partition_lease AS p WHERE p.incarnation = s.incarnation) AS partitions
+           {_PROCESS_GONE} AS process_gone, s.partition_loads IS NOT NULL AS publishes_loads,
+           {_SECONDS_SINCE.format("s.started_at")} AS seconds,
+           array(SELECT partition FROM partition_lease AS p
+                  WHERE p.incarnation = s.incarnation ORDER BY partition) AS partitions,
+           array(SELECT coalesce(s.partition_loads[p.partition + 1], p.load, 0) FROM partition_lease AS p
+                  WHERE p.incarnation = s.incarnation ORDER BY partition) AS loads
       FROM scheduler AS s
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, array(SELECT partition FROM partition_lease WHERE incarnation IS NULL)
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL,
+           (SELECT {_SECONDS_SINCE.format("coalesce(max(since), '-infinity')")} FROM partition_lease),
+           array(SELECT partition FROM partition_lease WHERE incarnation IS NULL ORDER BY partition),
+           array(SELECT coalesce(load, 0) FROM partition_lease WHERE incarnation IS NULL ORDER BY partition)
 """
 
 
 async def read_fleet(conn: DatabaseConnection) -> FleetView:
     """Which schedulers are alive, which are dead, and which one owns which partition: one statement."""
-    at = time.monotonic()
+    at, settled_for = time.monotonic(), math.inf
     peers: list[Peer] = []
     leases: dict[int, int | None] = {}
+    loads: dict[int, float] = {}
     for row in await conn.fetch(READ_FLEET):
         leases.update(dict.fromkeys(row["partitions"], row["incarnation"]))
-        if row["incarnation"] is not None:
-            gone, expired = row["process_gone"], row["expired"]
-            peers.append(Peer(row["incarnation"], row["draining"], gone, expired, row["protocol"]))
-    return FleetView(tuple(peers), leases, at)
+        loads.update(zip(row["partitions"], map(_checked, row["loads"]), strict=True))
+        if row["incarnation"] is None:
+            settled_for = row["seconds"]
+            continue
+        state = row["draining"], row["process_gone"], row["expired"]
+        peers.append(Peer(row["incarnation"], *state, row["protocol"], row["publishes_loads"], row["seconds"]))
+    return FleetView(tuple(peers), leases, at, loads, settled_for)
+
+
+def _checked(load: float) -> float:
+    """A load; 0.0 for what somebody has written by hand and is none."""
+    return load if 0.0 <= load < math.inf else 0.0
 
 
 # Lock order: scheduler row, then partitions by number. FOR UPDATE waits for the last commit of the dead scheduler and
@@ -149,8 +185,11 @@ DELETE_LOST: Final = """
     INSERT INTO lost_scheduler (incarnation, name, hostname)
     SELECT incarnation, name, hostname FROM gone WHERE NOT draining ON CONFLICT DO NOTHING
 """
-FREE_PARTITIONS: Final = """
-    UPDATE partition_lease SET incarnation = NULL, since = now() WHERE incarnation = $1
+_LAST_LOAD: Final = (
+    "coalesce((SELECT s.partition_loads[partition + 1] FROM scheduler AS s WHERE s.incarnation = $1), load)"
+)
+FREE_PARTITIONS: Final = f"""
+    UPDATE partition_lease SET incarnation = NULL, since = now(), load = {_LAST_LOAD} WHERE incarnation = $1
 """
 
 
@@ -192,8 +231,8 @@ async def acquire(conn: DatabaseConnection, incarnation: int, wanted: Iterable[i
     return {row["partition"] for row in rows}
 
 
-RELEASE: Final = """
-    UPDATE partition_lease SET incarnation = NULL, since = now()
+RELEASE: Final = f"""
+    UPDATE partition_lease SET incarnation = NULL, since = now(), load = {_LAST_LOAD}
      WHERE incarnation = $1 AND partition = ANY($2::smallint[])
 """
 

@@ -59,6 +59,7 @@ class Transaction:
         self.committing = False  # a commit was sent and is not confirmed yet
         self._incarnation = incarnation
         self.shared, self._keyring = shared, keyring
+        self.locks_pools = False  # those of `pools` are locked, and any others will be
 
     async def begin(self) -> None:
         """Open it unless it is open. Raises FencedOut if this scheduler was taken over."""
@@ -67,15 +68,22 @@ class Transaction:
             self.is_open = True
 
     async def check_pools(self, names: Collection[str]) -> None:
-        """Read the pools `names`; if other schedulers use them too, lock them until the end of the transaction."""
-        if self.shared:
+        """Read the pools `names`; after `lock_pools` they are locked until the end of the transaction, too."""
+        if self.locks_pools:
             if self.pools and min(names) < max(self.pools):  # locks are taken in name order: begin again with all pools
                 names = {*names, *self.pools}
                 await self.conn.execute("ROLLBACK")
                 self.is_open = False
             await self.begin()
-        found = await journal.read_pools(self.conn, names, lock=self.shared)
+        found = await journal.read_pools(self.conn, names, lock=self.locks_pools)
         self.pools.update({name: found.get(name) for name in names})
+
+    async def lock_pools(self) -> None:
+        """Lock the pools that were read, and read them again."""
+        names = list(self.pools)
+        self.pools.clear()
+        self.locks_pools = True
+        await self.check_pools(names)
 
     async def write(self, batch: Changes) -> Committed:
         """Store what was decided; the result is to be used after the commit.

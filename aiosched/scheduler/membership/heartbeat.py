@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -33,10 +33,16 @@ _OURS: Final = str(Path(__file__).parents[2])
 
 
 class Heartbeat:
-    """See the module docstring. Create it on the main loop; `figures` is called there, too."""
+    """See the module docstring. Create it on the main loop; `figures` and `loads` are called there, too."""
 
-    def __init__(self, figures: Callable[[], dict[str, Any]], lag: Histogram) -> None:
-        self._figures = figures
+    def __init__(
+        self,
+        figures: Callable[[], dict[str, Any]],
+        lag: Histogram,
+        loads: Callable[[], Sequence[float | None] | None] = lambda: None,
+    ) -> None:
+        self._figures, self._loads = figures, loads
+        self.loads: Sequence[float | None] | None = None  # of the partitions at the last beat
         self._lag = lag
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -85,6 +91,7 @@ class Heartbeat:
         if sent is not None:
             self._lag.observe(time.monotonic() - sent)
         try:
+            self.loads = self._loads()
             figures = self._figures()
             self._snapshot = msgspec.json.encode(figures).decode()
             blocked = [room.get("blocked", []) for room in figures.get("executor", {}).values()]

@@ -210,7 +210,8 @@ class Lease:
             pass  # the lease ends, unless the main loop comes back before
         elif now - self._renewed >= self._seconds / 3 or (self._heartbeat is not None and self._heartbeat.is_urgent):
             figures = None if self._heartbeat is None else self._heartbeat.take_snapshot()
-            if not await ownership.renew(self._conn, self._incarnation, self._seconds, figures=figures):
+            loads = None if self._heartbeat is None else self._heartbeat.loads
+            if not await ownership.renew(self._conn, self._incarnation, self._seconds, figures=figures, loads=loads):
                 raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
             self._trust(now)
             self._renewed = now

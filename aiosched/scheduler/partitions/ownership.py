@@ -1,9 +1,10 @@
 """Which scheduler owns which partitions: joining, sharing out, taking over.
 
 There is no leader. Every scheduler reads the same rows and makes the same plan: dead peers are
-fenced and their partitions released, each scheduler acquires free partitions up to its share and
-gives back its surplus, even if tasks run there (handover.py). A draining scheduler gives everything
-back while there is a peer to take it. Source: docs/architecture.md, "Ownership and fencing".
+fenced and their partitions released, each scheduler acquires its share of the free partitions and
+gives back what others have too little of, even if tasks run there (handover.py). Shares are by load
+(core/fleet/shares.py). A draining scheduler gives everything back while there is a peer to take it.
+Source: docs/architecture.md, "Ownership and fencing".
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.fleet.shares import JOINING, Shares, gives
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView
@@ -41,21 +42,29 @@ class PartitionPlan:
 
     remove_dead: tuple[int, ...]  # incarnations to take over
     acquire: tuple[int, ...]  # free partitions to take
-    surplus: int  # how many partitions to give back
+    give_back: tuple[int, ...]  # partitions of ours for others to take
 
 
-def make_plan(view: FleetView, me: int) -> PartitionPlan:
-    """The plan of scheduler `me`. Shares differ by at most one partition; a draining scheduler gets none."""
-    living = sorted(peer.incarnation for peer in view.peers if not peer.dead and not peer.draining)
+def make_plan(view: FleetView, me: int, staying: Collection[int] = ()) -> PartitionPlan:
+    """The plan of scheduler `me`; `staying` are partitions of its own that cannot leave now.
+
+    A draining scheduler gets no partitions, and gives all away if somebody can take them.
+    """
+    sharing = [peer for peer in view.peers if not peer.dead and not peer.draining]
+    living = sorted(peer.incarnation for peer in sharing)
     dead = tuple(peer.incarnation for peer in view.peers if peer.dead and peer.incarnation != me)
-    owned = sum(owner == me for owner in view.leases.values())
     if me not in living:
         drains = any(peer.incarnation == me and peer.draining and not peer.dead for peer in view.peers)
-        return PartitionPlan(dead, (), owned if drains and living else 0)
-    share = PARTITIONS // len(living) + (living.index(me) < PARTITIONS % len(living))
-    free = sorted(partition for partition, owner in view.leases.items() if owner is None)
-    start = living.index(me) * len(free) // len(living)  # so that peers try different ones
-    return PartitionPlan(dead, tuple((free[start:] + free[:start])[: max(0, share - owned)]), max(0, owned - share))
+        owned = sorted(p for p, owner in view.leases.items() if owner == me and p not in staying)
+        return PartitionPlan(dead, (), tuple(owned) if drains and living else ())
+    loads = view.loads if all(peer.publishes_loads for peer in sharing) else None
+    shares, takers = Shares(living, view.leases, loads).with_free_ones()
+    mine = tuple(sorted(partition for partition, taker in takers.items() if taker == me))
+    if mine:
+        return PartitionPlan(dead, mine, ())
+    joining = [peer.incarnation for peer in sharing if peer.age < JOINING]
+    leaving = gives(shares, me, joining=joining, settled_for=view.settled_for, staying=staying)
+    return PartitionPlan(dead, (), tuple(leaving))
 
 
 async def apply_view(session: Session, view: FleetView) -> bool:
@@ -86,6 +95,7 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     if plan.acquire and not membership.draining:
         async with env.db.acquire() as conn:
             gained = await ownership.acquire(conn, me, plan.acquire)
+            env.loads.begin({partition: view.loads.get(partition, 0.0) for partition in gained})
             changed |= bool(gained)
         membership.gained_at = time.monotonic()
     given_back = {p: at for p, at in membership.given_back.items() if view.at <= at and p not in gained}
@@ -102,9 +112,10 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     if suspects:
         await lose_attempts_of(session, suspects)
     not_handed_out = session.context.unsent or session.context.held  # the next owner would take them for begun
-    if plan.surplus and not not_handed_out and view.at >= membership.keeps_until:
+    if plan.give_back and not not_handed_out and view.at >= membership.keeps_until:
         supported = all(peer.protocol >= REMOTE_ATTEMPTS_PROTOCOL for peer in view.peers if not peer.dead)
-        changed |= await give_back(session, plan.surplus, busy_ones=supported)
+        plan = make_plan(view, me, _staying(session, busy_ones=supported))
+        changed |= await give_back(session, plan.give_back, busy_ones=supported)
     return changed
 
 
@@ -114,19 +125,17 @@ def _end_orphans() -> None:
         logger.warning("%s", ended.text("a scheduler that was killed"))
 
 
-async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> bool:
-    """Give back up to `count` partitions; returns whether there were any. Their attempts go on here (handover.py).
+async def give_back(session: Session, partitions: Collection[int], *, busy_ones: bool = True) -> bool:
+    """Give back those of `partitions` that can leave; returns whether there were any. Their attempts go on here.
 
     Without `busy_ones` only partitions without running tasks are given back: some peer would treat such tasks as lost.
-
-    A partition with an attempt on an engine that is not stored yet stays for now.
     The transaction that releases them also stores everything that was decided, so the next owner reads a
     complete state. Nothing of these partitions is held once that batch is collected.
     """
     cache = session.cache
     async with attributing(session), session.env.journal.transaction() as transaction:
         keeping, _ = await check_pools(session, transaction, claims=False)
-        leaving = _choose(session, count, busy_ones=busy_ones) - session.env.engines.partitions_to_keep()
+        leaving = cache.partitions.intersection(partitions) - _staying(session, busy_ones=busy_ones)
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
         cache.unstored.dirty |= {
             board: None for dag in dags for board in dag.runs.running.values() if board.effects.rows.lazy
@@ -141,6 +150,7 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
         cache.unreadable.forget(leaving)
         cache.quarantine.forget(leaving)
         session.outbox.forget(leaving)
+        session.env.loads.forget(leaving)
         committed = await transaction.write(batch)
         await ownership.release(transaction.conn, session.env.incarnation, leaving)
     # a view read before this moment still shows them as ours
@@ -149,21 +159,15 @@ async def give_back(session: Session, count: int, *, busy_ones: bool = True) -> 
     return bool(leaving)
 
 
-def _choose(session: Session, count: int, *, busy_ones: bool) -> set[int]:
-    """Up to `count` owned partitions, busy and idle ones alike, so that the load is shared, too.
+def _staying(session: Session, *, busy_ones: bool) -> set[int]:
+    """Our partitions that cannot leave now; without `busy_ones` also those with running tasks.
 
-    A partition with a running callback stays until it has ended, so that it is not delivered twice.
+    One with a running callback stays until that has ended, so that it is not delivered twice, and one with an attempt
+    on an engine until that is stored.
     """
-    cache = session.cache
-    calling = {callback.partition for callback in session.env.attempts.callbacks.by_id.values()}
-    load = dict.fromkeys(cache.partitions - calling, 0)
-    for dag in cache.dags.values():
-        if dag.row.partition in load:
-            load[dag.row.partition] += len(dag.runs.running)
-            if not busy_ones and any(i.state in HOLDING_SLOT for board in dag.runs.running.values() for i in board):
-                del load[dag.row.partition]
-    ordered = sorted(
-        load, key=lambda partition: (load[partition], zlib.crc32(bytes([partition])))
-    )  # ties: pseudo-random
-    count = min(count, len(load))
-    return {ordered[(2 * i + 1) * len(ordered) // (2 * count)] for i in range(count)}
+    staying = {callback.partition for callback in session.env.attempts.callbacks.by_id.values()}
+    staying |= session.env.engines.partitions_to_keep()
+    for dag in () if busy_ones else session.cache.dags.values():
+        if any(i.state in HOLDING_SLOT for board in dag.runs.running.values() for i in board):
+            staying.add(dag.row.partition)
+    return staying

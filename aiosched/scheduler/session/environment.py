@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from aiosched.clock import Clock
 from aiosched.config import Settings
+from aiosched.core.fleet.loads import PartitionLoads
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Executor
 from aiosched.db.crypto.secret_confs import SecretConfs
@@ -52,4 +53,5 @@ class SchedulerEnvironment:
     requests: RequestAttempts = field(default_factory=RequestAttempts)
     failed_reports: FailedReports = field(default_factory=FailedReports)
     unreadable_reports: UnreadableReports = field(default_factory=UnreadableReports)
+    loads: PartitionLoads = field(default_factory=PartitionLoads)
     unremovable: Unremovable = field(default_factory=Unremovable)

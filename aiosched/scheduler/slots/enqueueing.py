@@ -1,8 +1,10 @@
 """The critical section: scheduled task instances become queued, and all decisions are stored.
 
-One pass is one transaction of the journal: lock the pools, read the open slots, let the
+One pass is one transaction of the journal: read the open slots of the pools, let the
 pure allocation choose (claiming.py), store the claims and all other changes, commit. Only then are the
-claims handed to the executor. Source: docs/architecture.md, "The loop"; the semantics reference, section 17.
+claims handed to the executor. Pools in which schedulers compete are locked before they are read. In a pool with far
+more room than can be claimed nobody waits for anybody: the guard of the statement that claims suffices.
+Source: docs/architecture.md, "The loop"; the semantics reference, section 17.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from aiosched.scheduler.slots.attribution import attributing
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
 from aiosched.scheduler.state.changes import Changes
 
+_WIDE: Final = 16  # a pool is wide if it has so many times the room that we could claim: others claim meanwhile, too
 _POOL_RETRY: Final = 0.5  # seconds until a pool in which peers may have freed slots is checked again
 
 
@@ -50,7 +53,7 @@ async def store(session: Session) -> None:
 
 
 async def _decide(session: Session, transaction: Transaction) -> Changes:
-    """Choose under lock and collect. There is no await between the choice and the collected batch."""
+    """Choose and collect. There is no await between the choice and the collected batch."""
     env, cache, membership = session.env, session.cache, session.membership
     keeping, freed = await check_pools(session, transaction, claims=True)
     parallelism = env.settings.core.parallelism
@@ -58,7 +61,7 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
     open_slots = 0 if membership.draining else parallelism - taken
     room = room_of(transaction.pools, freed, env.executor, open=open_slots, parallelism=parallelism)
     now = env.clock.now()
-    if not transaction.shared:
+    if not transaction.locks_pools:
         batch = claim(cache, room, now, incarnation=env.incarnation, include_deferred=keeping)
     else:
         rows = {name: row for name, row in transaction.pools.items() if row is not None}
@@ -86,6 +89,7 @@ def attempts_for_engines(session: Session, claimed: Iterable[tuple[Board, Instan
 async def check_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:
     """Read the pools that the next batch touches; with `claims` also those that tasks wait for or just waited for.
 
+    With `claims` they are locked if other schedulers may compete for their slots.
     Returns the names of those that include deferred tasks, and the slots that the batch gives back. There is no await
     between the last check and the return.
     """
@@ -95,9 +99,23 @@ async def check_pools(session: Session, transaction: Transaction, *, claims: boo
         freed = cache.slots_given_back(keeping)
         wanted = {*cache.waiting.pools(), *session.membership.pool_fairness.published} if claims else set()
         unknown = (freed.keys() | wanted) - transaction.pools.keys()
-        if not unknown:
+        if unknown:
+            await transaction.check_pools(unknown)
+        elif claims and transaction.shared and not transaction.locks_pools and not _all_are_wide(session, transaction):
+            await transaction.lock_pools()
+        else:
             return keeping, freed
-        await transaction.check_pools(unknown)
+
+
+def _all_are_wide(session: Session, transaction: Transaction) -> bool:
+    """Whether nobody competes for slots of these pools, and what we can claim is little of what is open."""
+    waiting, published = session.cache.waiting, session.membership.pool_fairness.published
+    return not published and all(
+        row is not None
+        and row.demands == "{}"
+        and (row.slots < 0 or row.slots - row.used >= _WIDE * max(waiting.slots_of(name), 1))
+        for name, row in transaction.pools.items()
+    )
 
 
 def _rest(session: Session) -> float | None:

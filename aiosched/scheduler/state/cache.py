@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -95,6 +96,7 @@ class StateCache:
         self.elsewhere: set[int] = set()  # other incarnations that run, or ran, attempts of ours
         self.work = Worklists()
         self.unstored = Unstored()
+        self.stored_rows = Counter[int]()  # of task instances, by partition, since the loads were measured
 
     def graph_of(self, version: StoredVersion) -> Graph:
         """The compiled graph of a version, cached."""
@@ -250,6 +252,8 @@ class StateCache:
             rows.lazy = {}
         if rows.later or len(changed) > MOST_WAITING:
             changed = rows_to_store(rows)
+        if changed:
+            self.stored_rows[self.dags[run.dag_id].row.partition] += len(changed)
         for i in changed:
             old, new = i.stored_state, i.state
             task = tasks[i.task]

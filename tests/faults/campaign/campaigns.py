@@ -72,6 +72,19 @@ def kills(size: Size) -> tuple[Setting, Workload, Inject]:
     return Setting(schedulers=size.schedulers, lease=size.lease), work_for(size, leaves=True), inject
 
 
+def peers(size: Size) -> tuple[Setting, Workload, Inject]:
+    """SIGKILL at random for the other schedulers of one `serve --schedulers N`, which starts each of them again."""
+
+    async def inject(stage: Stage) -> None:
+        (service,) = stage.services
+        while stage.seen["kills"] < size.faults and not stage.over.is_set():
+            await stage.kill_peer(service)
+            await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
+
+    setting = Setting(schedulers=1, processes=size.schedulers, lease=size.lease)
+    return setting, work_for(size, leaves=True), inject
+
+
 def takeovers(size: Size) -> tuple[Setting, Workload, Inject]:
     """SIGKILL for one scheduler at a time, the next one when the fleet is whole again: how long do DAGs stand still?"""
 
@@ -303,6 +316,13 @@ CAMPAIGNS: dict[str, Campaign] = {
             "lost attempts": size.faults // 3,
             **_left(size),
         },
+    ),
+    "peers": Campaign(
+        "SIGKILL among the schedulers of one machine",
+        Size(faults=8, tasks=600, gap=2.0, seed=15, lease=6.0),
+        Size(faults=300, tasks=30_000, gap=3.0, seed=15),
+        peers,
+        lambda size: {"kills": size.faults // 2, "take-overs": size.faults // 4, **_left(size)},
     ),
     "takeovers": Campaign(
         "take-over after SIGKILL, measured",

@@ -110,6 +110,17 @@ class Service:
         await self.process.wait()
         return at
 
+    def peers(self) -> list[int]:
+        """The processes of its other schedulers, with `serve --schedulers N`."""
+        return [pid for pid in children(self.pid) if "aiosched.cli.serve.peer_process" in _command(pid)]
+
+    def kill_peer(self, pid: int) -> float:
+        """SIGKILL for one of its other schedulers; the CLOCK_MONOTONIC second of it. It starts another one."""
+        self.descendants |= {(each, started) for each in children(pid) if (started := start_time(each))}
+        at = time.monotonic()
+        _send(pid, signal.SIGKILL)
+        return at
+
     @property
     def paused(self) -> bool:
         return bool(self.stopped)

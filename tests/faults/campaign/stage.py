@@ -54,6 +54,7 @@ class Setting:
     """How a fleet is set up."""
 
     schedulers: int = 3
+    processes: int = 1  # of each of them: `serve --schedulers N`
     executors: tuple[str, ...] = ("local", "inline")  # in turn
     lease: float = 15.0
     proxied: bool = False
@@ -68,6 +69,7 @@ class Setting:
         return {
             "AIOSCHED__SCHEDULER__LEASE": str(self.lease),
             "AIOSCHED__SCHEDULER__GRACE": "10",
+            "AIOSCHED__SCHEDULER__PROCESSES": str(self.processes),
             "AIOSCHED__SCHEDULER__SAFETY_POLL": "2",
             "AIOSCHED__CORE__PARALLELISM": str(self.parallelism),
             "AIOSCHED__EXECUTOR__SLOTS": "4",
@@ -170,6 +172,14 @@ class Stage:
         self.blows.append(Blow(pid, await service.kill()))
         self.seen["kills"] += 1
 
+    async def kill_peer(self, service: Service) -> None:
+        """SIGKILL for one of the other schedulers of a `serve --schedulers N` that is a member, noted down."""
+        members = {row[0] for row in await self.postgres.ask(JOINED)}
+        if peers := sorted(members.intersection(service.peers())):
+            pid = self.dice.choice(peers)
+            self.blows.append(Blow(pid, service.kill_peer(pid)))
+            self.seen["kills"] += 1
+
     def pause(self, service: Service, *, whole: bool) -> None:
         """SIGSTOP, noted down; with `whole` for all its processes."""
         service.pause(whole=whole)
@@ -228,7 +238,7 @@ class Stage:
         """Wait until every member has renewed its lease and stored its figures, and dead ones are removed."""
         began = await self.postgres.value("SELECT clock_timestamp()")
         fresh = "SELECT pid FROM scheduler WHERE renewed_at > $1"
-        living = sorted(service.pid for service in self.services if service.alive)
+        living = sorted(pid for service in self.services if service.alive for pid in (service.pid, *service.peers()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * self.setting.lease):
                 while sorted(row[0] for row in await self.postgres.ask(fresh, began)) != living or (  # noqa: ASYNC110

@@ -1405,7 +1405,7 @@ export interface components {
      * @description One scheduler of the fleet.
      *
      *     `lease_age` in seconds; `figures` are its metrics as of the last heartbeat. `owned` are the numbers of its
-     *     partitions, `partitions` is their count.
+     *     partitions, `partitions` is their count, `load` how many rows of task instances are stored for them in a second.
      */
     SchedulerResource: {
       executor: string;
@@ -1415,6 +1415,7 @@ export interface components {
       hostname: string;
       incarnation: number;
       lease_age: number;
+      load: number;
       name: string;
       owned: number[];
       partitions: number;

@@ -55,7 +55,7 @@ class SchedulerResource(Resource):
     """One scheduler of the fleet.
 
     `lease_age` in seconds; `figures` are its metrics as of the last heartbeat. `owned` are the numbers of its
-    partitions, `partitions` is their count.
+    partitions, `partitions` is their count, `load` how many rows of task instances are stored for them in a second.
     """
 
     incarnation: int
@@ -69,6 +69,7 @@ class SchedulerResource(Resource):
     lease_age: float
     partitions: int
     owned: list[int]
+    load: float
     started_at: Instant
     figures: dict[str, Any] | None
 

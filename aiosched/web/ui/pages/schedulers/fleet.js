@@ -83,7 +83,10 @@ function Partitions({ items, owner, orphans }) {
         ${items.map((one, i) => html`
           <span class="row near">
             <i style=${{ background: `var(${HUES[i % HUES.length]})` }} />
-            ${one.name} <span class="faint tabular">${one.partitions}</span>
+            ${one.name}${" "}
+            <span class="faint tabular">
+              ${one.partitions}, ${one.load.toFixed(1)} rows/s
+            </span>
           </span>
         `)}
       </div>

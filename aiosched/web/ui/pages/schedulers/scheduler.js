@@ -90,6 +90,7 @@ export function SchedulerCard({ one, hue }) {
             ["Lease", html`renewed ${duration(one.lease_age)} ago`],
             ["Executor", `${one.executor}, ${one.slots} slots`],
             ["Partitions", one.partitions],
+            ["Load", html`<span title="task instance rows that it stores">${one.load.toFixed(1)} rows/s</span>`],
           ]}
         />
         ${figures ? html`

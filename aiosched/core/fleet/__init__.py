@@ -1,0 +1,1 @@
+"""Who does how much: the load of partitions, and how schedulers share them."""
