@@ -7,11 +7,28 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from benchmarks import endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover
+from benchmarks import (
+    endurance,
+    fleet,
+    footprint,
+    idle,
+    many,
+    mapped,
+    materialise,
+    parsing,
+    retention,
+    run,
+    sustained,
+    takeover,
+    unfinished,
+)
 from benchmarks.stage import Stage, staged, temporary_folders
 from tests.databases import Server
 
-STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, sustained, takeover)
+STAGED = (
+    *(endurance, fleet, footprint, idle, many, mapped, materialise),
+    *(parsing, retention, run, sustained, takeover, unfinished),
+)
 
 
 @pytest.fixture
