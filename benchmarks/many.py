@@ -150,6 +150,7 @@ async def _read(at: Stage, size: int, timeout: float) -> list[Figure]:
         Figure("read: PostgreSQL, processor time a DAG", used.postgres.cpu_seconds / size * 1000, "ms"),
         Figure("read: look at the unchanged folder, slowest", max(parser.scans[-SCANS:]), "s", most=1.0),
         Figure("read: longest stall of the loop", stall.longest * 1000, "ms"),
+        Figure("read: longest slice of the loop, processor time", stall.busiest * 1000, "ms"),
     ]
 
 
@@ -190,8 +191,9 @@ async def _herd(at: Stage, size: int, due: datetime, timeout: float) -> tuple[li
     with rare_collections():  # as `aiosched serve` does
         before = measure.resident()
         async with scheduler, measure.watch_loop() as stall:
-            held = measure.resident()
-            used, stall.longest = await measure.usages(at.conn), 0.0
+            held, loading = measure.resident(), stall.busiest
+            used = await measure.usages(at.conn)
+            stall.forget()
             began = time.monotonic()
             clock.ahead = due - datetime.now(UTC)
             scheduler.wake_loops()
@@ -209,6 +211,8 @@ async def _herd(at: Stage, size: int, due: datetime, timeout: float) -> tuple[li
         Figure("herd: processor time a run", used.scheduler.cpu_seconds / size * 1e6, "us"),
         Figure("herd: PostgreSQL, processor time a run", used.postgres.cpu_seconds / size * 1e6, "us"),
         Figure("herd: longest stall of the loop", stall.longest * 1000, "ms"),
+        Figure("herd: longest slice of the loop, processor time", stall.busiest * 1000, "ms"),
+        Figure("loading, longest slice of the loop, processor time", loading * 1000, "ms"),
         Figure("memory of a DAG", (held - before) / size / 1024, "KiB"),
         Figure("memory of its run", (with_runs - held) / size / 1024, "KiB"),
     ], problems

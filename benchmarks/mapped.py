@@ -84,6 +84,7 @@ async def mapped_on(
             Figure("statements an instance", statements / size, ""),
             Figure("WAL an instance", written / size, "bytes"),
             Figure("longest stall of the loop", stall.longest * 1000, "ms"),
+            Figure("longest slice of the loop, processor time", stall.busiest * 1000, "ms"),
         ],
         tuple(problems),
     )

@@ -50,12 +50,12 @@ async def unfinished(size: int, timeout: float) -> Finding:
             used, before, began = await measure.usages(at.conn), measure.resident(), time.monotonic()
             async with asyncio.timeout(timeout), measure.watch_loop() as stall:
                 await scheduler.start()
-                loaded, held, loading = time.monotonic() - began, measure.resident(), stall.longest
+                loaded, held, loading = time.monotonic() - began, measure.resident(), stall.busiest
                 cost = (await measure.usages(at.conn)).since(used)
-                stall.longest = 0.0
+                stall.forget()
                 waiting = "SELECT count(*) FROM task_instance WHERE state = 'scheduled'"
                 await until_counted(at, waiting, runs * _WIDTH, timeout)
-                decided, deciding = time.monotonic() - began, stall.longest
+                decided, deciding = time.monotonic() - began, stall.busiest
 
                 async def explain() -> None:
                     await why(scheduler.db, "wide.00000", "latest", f"t{TASKS - 1:03d}")
@@ -71,10 +71,10 @@ async def unfinished(size: int, timeout: float) -> Finding:
             Figure("loaded", loaded, "s"),
             Figure("loaded, processor time a thousand", cost.scheduler.cpu_seconds / runs / TASKS * 1e6, "ms"),
             Figure("loaded, PostgreSQL a thousand", cost.postgres.cpu_seconds / runs / TASKS * 1e6, "ms"),
-            Figure("loading, longest stall of the loop", loading * 1000, "ms"),
+            Figure("loading, longest slice of the loop, processor time", loading * 1000, "ms"),
             Figure("memory of an instance", (held - before) / runs / TASKS, "bytes"),
             Figure("first tasks of each run wait for slots", decided, "s"),
-            Figure("until then, longest stall of the loop", deciding * 1000, "ms"),
+            Figure("until then, longest slice of the loop, processor time", deciding * 1000, "ms"),
             explained,
         ],
     )

@@ -123,8 +123,8 @@ _REMOVABLE: Final = f"""
 """
 _OLD_RUN: Final = f"coalesce(r.end_date, r.run_after) < $1 AND {_REMOVABLE}"
 
-# The oldest first, onwards from the run ($3, $4), so what is younger is never read: however much there is of it, looking
-# for old runs costs the same. Guard: locked and checked again, so a run that was just cleared is kept.
+# The oldest first, onwards from the run ($3, $4), so what is younger is never read: looking for old runs costs the same
+# however much there is of it. Guard: locked and checked again, so a run that was just cleared is kept.
 # Index: ix_dag_run_end_date_id.
 TAKE_ENDED: Final = f"""
     SELECT r.id, r.dag_id, r.run_id, r.end_date::text AS at FROM dag_run AS r

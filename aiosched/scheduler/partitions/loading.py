@@ -14,13 +14,14 @@ Source: docs/architecture.md, "Ownership and fencing".
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Final
 
 from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
-from aiosched.core.run.board import Instance, Run
+from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
@@ -44,6 +45,7 @@ from aiosched.scheduler.partitions.set_aside_reports import settle_set_aside
 from aiosched.scheduler.partitions.unreadable_runs import leave_alone, leave_keys_alone, load_contents
 from aiosched.scheduler.session.isolation import concerning, failure_of_report, for_each_dag
 from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.session.slices import Slices
 from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.version_reading import readable_versions
@@ -54,7 +56,9 @@ _DAGS_PER_LOAD: Final = 250  # that are held at once, each with its next run
 _ROWS_PER_LOAD: Final = 2_000  # of DAGs that are compared with what is held
 _PARTITIONS_PER_LOAD: Final = 8  # as long as it is not known how many DAGs they have
 _RUNS_PER_LOAD: Final = 200
-_TASKS_PER_LOAD: Final = 20_000  # of these runs together, unless a single run has more
+_TASKS_PER_LOAD: Final = 5_000  # of these runs together, unless a single run has more
+_ROWS_PER_CHECK: Final = 250  # that a board gets before others may have a turn
+_WITH_ATTEMPT: Final = HOLDING_SLOT | {TaskState.DEFERRED}  # or with a trigger that waits
 _NO_ENDS: Final[Ends] = MappingProxyType({})
 _NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = MappingProxyType({})
 
@@ -136,10 +140,16 @@ async def _resume_runs(
 ) -> None:
     deferrals = await load_deferrals(conn, [run.key for run in running], session.env.journal.keyring)
     contents = await load_contents(session, conn, running)
-    known = session.env.attempts.known() | reported
+    known, slices = session.env.attempts.known() | reported, Slices()
     for run, instances, rehydration in contents:
         with concerning(run.dag_id, "loading a run"):
-            resume(session.context, run, instances, known, deferrals, rehydration, elsewhere, ends)
+            board = make_board(run, *session.cache.versions[run.version_id], ())
+            rows = iter(instances)
+            while some := list(itertools.islice(rows, _ROWS_PER_CHECK)):
+                board.add_rows(some)
+                await slices.pause()
+            resume_board(session.context, board, known, deferrals, rehydration, elsewhere, ends)
+        await slices.pause()
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
@@ -269,9 +279,22 @@ def resume(
     instances wait for or resume from, by (run, task index, map index). Attempts of the incarnations `elsewhere` go
     on there. `ends` are those whose result is lost, and why.
     """
-    version, graph = context.cache.versions[run.version_id]
-    board = make_board(run, version, graph, instances)
-    for instance in board:
+    board = make_board(run, *context.cache.versions[run.version_id], instances)
+    resume_board(context, board, known, deferrals, rehydration, elsewhere, ends)
+
+
+def resume_board(
+    context: DecisionContext,
+    board: Board,
+    known: Collection[AttemptKey],
+    deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]],
+    rehydration: Rehydration,
+    elsewhere: Collection[int],
+    ends: Ends,
+) -> None:
+    """As `resume`, with the board of the run."""
+    run = board.run
+    for instance in board if deferrals else ():
         if (found := deferrals.get((run.key, instance.task, instance.map_index))) is not None:
             waited, instance.holds_pool = found
             board.deferrals.recall(instance, waited)
@@ -280,6 +303,8 @@ def resume(
     now = context.clock.now()
     abandoned = []
     for instance in board:
+        if instance.state not in _WITH_ATTEMPT:
+            continue
         key = board.key(instance)
         if key not in known and settle_set_aside(context, board, ends, instance):
             continue
