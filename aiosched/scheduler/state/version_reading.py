@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from itertools import islice
@@ -14,7 +15,8 @@ from aiosched.scheduler.state.cache import StateCache
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 250  # documents that are read and compiled while nothing else can run
+_AT_ONCE: Final = 100  # documents that are read and decoded while nothing else can run
+_TASKS_AT_ONCE: Final = 500  # of the versions that are compiled meanwhile
 
 
 async def ensure_versions(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> None:
@@ -40,7 +42,12 @@ async def readable_versions(cache: StateCache, conn: DatabaseConnection, ids: It
 
 async def _read(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> None:
     found, unreadable = await load_versions(conn, ids)
+    tasks = 0
     for version in found.values():
+        tasks += len(version.spec.tasks)
+        if tasks > _TASKS_AT_ONCE:
+            await asyncio.sleep(0)
+            tasks = 0
         try:
             cache.graph_of(version)
             cache.unreadable.versions.pop(version.id, None)
