@@ -20,13 +20,16 @@ from benchmarks.gates import gates
 from benchmarks.history import history
 from benchmarks.idle import idle
 from benchmarks.jobs import measured_jobs
-from benchmarks.mapped import mapped
+from benchmarks.many import many
+from benchmarks.mapped import mapped, very_many_mapped
 from benchmarks.materialise import materialise
 from benchmarks.parsing import parse
+from benchmarks.retention import retention
 from benchmarks.scaling import scaling
 from benchmarks.shapes import SHAPES
 from benchmarks.sustained import sustained
 from benchmarks.takeover import takeover
+from benchmarks.unfinished import unfinished
 from benchmarks.warm import warm
 
 
@@ -44,6 +47,10 @@ class Scenario:
 
 async def _history(size: int, _: float) -> Finding:
     return await history(size)
+
+
+async def _long_history(size: int, _: float) -> Finding:
+    return await history(size, rounds=1)
 
 
 def _fleet(schedulers: int) -> Scenario:
@@ -71,6 +78,15 @@ SCENARIOS: Final = MappingProxyType(
             0,
             1800,
         ),
+        "history-10m": Scenario(
+            "the same, one round: each fills a database anew", _long_history, 10_000_000, "task instances", 0, 7200
+        ),
+        "retention": Scenario(
+            "removing old history beside a lot of it", retention, 1_000_000, "task instances", 0, 1800
+        ),
+        "unfinished-1m": Scenario(
+            "loading as after a take-over, memory, `why`", unfinished, 1_000_000, "task instances", 900, 1800
+        ),
         "api-1m": Scenario(
             "each list of the REST API, with a history", api_latencies, 1_000_000, "task instances", 0, 1800
         ),
@@ -88,6 +104,16 @@ SCENARIOS: Final = MappingProxyType(
         "idle-5000": Scenario("processor time and statements with nothing due", idle, 5000, "DAGs", 60),
         "materialise-1m": Scenario("a backfill's rows: time and memory", materialise, 1_000_000, "task instances"),
         "mapped-10000": Scenario("a task mapped over a list, inline", mapped, 10_000, "mapped instances"),
+        "many-50000": Scenario(
+            "ten DAGs in a file: read, `serve`, nothing due, all due at once, lists", many, 50_000, "DAGs", 900, 2400
+        ),
+        "mapped-100000": Scenario(
+            "the same with 1,000 at a time: all others wait for a slot",
+            very_many_mapped,
+            100_000,
+            "mapped instances",
+            900,
+        ),
         "parse-1000": Scenario("a first pass over DAG files, and looks at unchanged ones", parse, 1000, "files"),
         "airflow-names": Scenario(
             "importing airflow instead of aiosched: one import, and a first pass over files",

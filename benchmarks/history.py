@@ -28,7 +28,7 @@ from benchmarks.shapes import SHAPES, Shape
 
 INSTANCES_OF_A_RUN: Final = 10
 _OTHERS: Final = 100  # DAGs that only have a history
-_LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
+LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
 
 _RUNS: Final = """
     INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
@@ -59,7 +59,7 @@ def history_of(instances: int) -> Seed:
         now, never = SystemClock().now(), parse_schedule(None)
         dag_ids = [*shape.dag_ids(), *(f"other.{number:03d}" for number in range(_OTHERS))]
         tasks = (TaskSpec(task_id="old", operator="Old"),)
-        specs = [DagSpec(dag_id=dag_id, timetable=never, start_date=_LONG_AGO, tasks=tasks) for dag_id in dag_ids]
+        specs = [DagSpec(dag_id=dag_id, timetable=never, start_date=LONG_AGO, tasks=tasks) for dag_id in dag_ids]
         async with conn.transaction():
             await register_specs(conn, specs, now=now, paused_at_creation=False)
         await fill(conn, dag_ids, instances)
@@ -75,7 +75,7 @@ async def fill(conn: asyncpg.Connection, dag_ids: Sequence[str], instances: int)
     """
     async with conn.transaction():
         fillfactor = await conn.fetchval(_FILLFACTOR)
-        await conn.execute(_RUNS, dag_ids, instances // INSTANCES_OF_A_RUN, _LONG_AGO)
+        await conn.execute(_RUNS, dag_ids, instances // INSTANCES_OF_A_RUN, LONG_AGO)
         await conn.execute("ALTER TABLE task_instance SET (fillfactor = 45)")  # 33 finished rows in each page
         await conn.execute(_INSTANCES, INSTANCES_OF_A_RUN)
         await conn.execute(f"ALTER TABLE task_instance SET (fillfactor = {fillfactor})")

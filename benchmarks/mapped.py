@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Final
 
 from aiosched import DAG, Scheduler, task
 from aiosched.scheduler.gc_tuning import rare_collections
@@ -18,22 +19,36 @@ from benchmarks.stage import NO_LIMIT, Stage, TooSlow, stage, unlimited
 _DAG_ID = "mapped"
 
 
+AT_ONCE: Final = 1_000  # of very many instances
+
+
 async def mapped(size: int, timeout: float) -> Finding:
     """One run with `size` mapped instances, on a database of its own."""
     async with stage() as at:
         return await mapped_on(at, size, timeout)
 
 
-async def mapped_on(at: Stage, size: int, timeout: float) -> Finding:
-    """As `mapped`, on this stage. Raises TooSlow after `timeout` seconds."""
+async def very_many_mapped(size: int, timeout: float) -> Finding:
+    """As `mapped`, with at most `AT_ONCE` instances at a time: all others wait for slots."""
+    async with stage() as at:
+        return await mapped_on(at, size, timeout, name="mapped-100000", at_once=AT_ONCE)
+
+
+async def mapped_on(
+    at: Stage, size: int, timeout: float, *, name: str = "mapped-10000", at_once: int | None = None
+) -> Finding:
+    """As `mapped`, on this stage, with so many instances at a time. Raises TooSlow after `timeout` seconds."""
     ran: Counter[int] = Counter()
     sums: list[int] = []
-    settings = unlimited(at.folders)
+    settings, limit = unlimited(at.folders), "all" if at_once is None else f"{at_once:,}"
     settings.core.max_map_length = max(size, 1)
+    if at_once is not None:
+        settings.core.parallelism = at_once
     scheduler = Scheduler(dsn=at.dsn, dags=[mapped_dag(size, ran, sums)], executor="inline", settings=settings)
     with measure.count_statements() as counter, rare_collections():  # as `aiosched serve` does
         async with scheduler, measure.watch_loop() as stall:
             measure.reset_peak()
+            before = measure.resident()
             used = await measure.usages(at.conn)
             wal, statements = await measure.wal_position(at.conn), counter.count
             began = time.monotonic()
@@ -57,17 +72,19 @@ async def mapped_on(at: Stage, size: int, timeout: float) -> Finding:
     if sums != [sum(range(size))]:
         problems.append(f"the last task read {sums} of them, expected the sum {sum(range(size))}")
     return Finding(
-        "mapped-10000",
-        f"{size:,} mapped instances, inline executor, {await postgres(at.conn)}",
+        name,
+        f"{size:,} mapped instances, {limit} at once, inline executor, {await postgres(at.conn)}",
         measure.machine(),
         [
-            Figure("from the request to the end of the run", took, "s", most=20.0),
-            Figure("memory of the process, at most", most / 1e6, "MB", most=500.0),
+            Figure("from the request to the end of the run", took, "s", most=20.0 if at_once is None else None),
+            Figure("memory of the process, at most", most / 1e6, "MB", most=500.0 if at_once is None else None),
+            Figure("memory of an instance", (most - before) / size / 1024, "KiB"),
             Figure("processor time an instance", used.scheduler.cpu_seconds / size * 1e6, "us"),
             Figure("PostgreSQL's processor time an instance", used.postgres.cpu_seconds / size * 1e6, "us"),
             Figure("statements an instance", statements / size, ""),
             Figure("WAL an instance", written / size, "bytes"),
             Figure("longest stall of the loop", stall.longest * 1000, "ms"),
+            Figure("longest slice of the loop, processor time", stall.busiest * 1000, "ms"),
         ],
         tuple(problems),
     )

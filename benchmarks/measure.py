@@ -235,9 +235,17 @@ def proportional(processes: Collection[psutil.Process]) -> int:
 
 @dataclass
 class Stall:
-    """The longest time for which the event loop did not turn, in seconds."""
+    """The longest time for which the event loop did not turn, in seconds.
+
+    On a busy machine that is also the time for which others had the processor: `busiest` is what this thread computed.
+    """
 
     longest: float = 0.0
+    busiest: float = 0.0
+
+    def forget(self) -> None:
+        """Begin again."""
+        self.longest = self.busiest = 0.0
 
 
 @asynccontextmanager
@@ -248,9 +256,10 @@ async def watch_loop(every: float = 0.01) -> AsyncIterator[Stall]:
     async def tick() -> None:
         loop = asyncio.get_running_loop()
         while True:
-            before = loop.time()
+            before, own = loop.time(), time.thread_time()
             await asyncio.sleep(every)
             stall.longest = max(stall.longest, loop.time() - before - every)
+            stall.busiest = max(stall.busiest, time.thread_time() - own)
 
     task = asyncio.create_task(tick(), name="watch the loop")
     try:

@@ -15,7 +15,7 @@ from benchmarks import measure
 from benchmarks.figures import Figure, Finding
 from benchmarks.stage import stage, unlimited
 
-_SCANS: Final = 5
+SCANS: Final = 5
 
 FILE: Final = '''\
 """A DAG file of an ordinary size, number {number}; generated for a benchmark."""
@@ -68,7 +68,7 @@ async def processor_time(size: int, text: str, timeout: float) -> tuple[float, s
     return used.workers.cpu_seconds / size * 1000, "" if good else str(parser.stats)
 
 
-class _Timed(Parser):
+class TimedParser(Parser):
     """A parser that notes how long each look at the folder takes, the work in the database included."""
 
     looked: asyncio.Event
@@ -88,7 +88,7 @@ async def parse(size: int, timeout: float) -> Finding:
             text = FILE.format(number=number, minute=number % 60)
             (at.folders.dags / f"dag_{number:04d}.py").write_text(text)
         async with await Database.open(at.dsn) as db:
-            parser = _Timed(unlimited(at.folders), db, clock=SystemClock())
+            parser = TimedParser(unlimited(at.folders), db, clock=SystemClock())
             parser.looked = asyncio.Event()
             before = await measure.usages(at.conn)
             running = asyncio.create_task(parser.run())
@@ -98,8 +98,8 @@ async def parse(size: int, timeout: float) -> Finding:
                 cold = await measure.usages(at.conn)
                 await asyncio.sleep(SETTLED / 1e9 + 0.5)  # stamps as young as that are not trusted yet
                 own = time.process_time()
-                for _ in range(_SCANS):
-                    await _scan(parser)
+                for _ in range(SCANS):
+                    await scan(parser)
                 own = time.process_time() - own
             finally:
                 parser.stop()
@@ -113,8 +113,8 @@ async def parse(size: int, timeout: float) -> Finding:
         measure.machine(),
         [
             Figure("cold, for 1,000 files", stats.seconds * 1000 / size, "s", most=30.0),
-            Figure("unchanged re-scan, slowest", max(parser.scans[-_SCANS:]), "s", most=1.0),
-            Figure("processor time of a re-scan", own / _SCANS, "s"),
+            Figure("unchanged re-scan, slowest", max(parser.scans[-SCANS:]), "s", most=1.0),
+            Figure("processor time of a re-scan", own / SCANS, "s"),
             Figure("processor time a file: parsing", used.workers.cpu_seconds / size * 1000, "ms"),
             Figure("processor time a file: storing", used.scheduler.cpu_seconds / size * 1000, "ms"),
         ],
@@ -122,7 +122,7 @@ async def parse(size: int, timeout: float) -> Finding:
     )
 
 
-async def _scan(parser: _Timed) -> None:
+async def scan(parser: TimedParser) -> None:
     parser.looked.clear()
     parser.refresh()
     async with asyncio.timeout(60.0):

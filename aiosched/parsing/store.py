@@ -79,6 +79,9 @@ async def store_results(
     )
     await assets.forget_references(conn, withdrawn)
     await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
+    kept = dict[str, list[str]]()
+    for dag_id, claim in claims.kept.items():
+        kept.setdefault(claim.file or "", []).append(dag_id)
     warnings = {
         result.name: [
             *pool_warnings(result.dags, pools),
@@ -92,7 +95,7 @@ async def store_results(
         [
             file_row(
                 result,
-                kept=[dag_id for dag_id, claim in claims.kept.items() if claim.file == result.name],
+                kept=kept.get(result.name, ()),
                 conflicts=claims.conflicts.get(result.name, ()),
                 previous=before.get(result.name),
                 warnings=warnings[result.name],

@@ -12,19 +12,25 @@ from benchmarks import (
     fleet,
     footprint,
     idle,
+    many,
     mapped,
     materialise,
     parsing,
+    retention,
     run,
     scaling,
     sustained,
     takeover,
+    unfinished,
 )
 from benchmarks.processes import temporary_folders
 from benchmarks.stage import Stage, staged
 from tests.databases import Server
 
-STAGED = (endurance, fleet, footprint, idle, mapped, materialise, parsing, run, scaling, sustained, takeover)
+STAGED = (
+    *(endurance, fleet, footprint, idle, many, mapped, materialise),
+    *(parsing, retention, run, scaling, sustained, takeover, unfinished),
+)
 
 
 @pytest.fixture

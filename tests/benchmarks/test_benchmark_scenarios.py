@@ -15,14 +15,17 @@ from benchmarks.fleet import fleet
 from benchmarks.footprint import memory, ready
 from benchmarks.history import history
 from benchmarks.idle import idle
-from benchmarks.mapped import mapped
+from benchmarks.many import many
+from benchmarks.mapped import mapped, very_many_mapped
 from benchmarks.materialise import materialise
 from benchmarks.parsing import parse
 from benchmarks.report import figures_of
+from benchmarks.retention import retention
 from benchmarks.run import run
 from benchmarks.shapes import SHAPES, Shape, linear
 from benchmarks.sustained import sustained
 from benchmarks.takeover import takeover
+from benchmarks.unfinished import unfinished
 from benchmarks.warm import warm
 from tests.benchmarks.test_benchmark_report import RESULT
 
@@ -66,6 +69,37 @@ async def test_a_mapped_task_expands_and_each_instance_runs_once() -> None:
 
     assert figure(finding, "from the request to the end of the run").most == 20.0
     assert figure(finding, "memory of the process, at most").most == 500.0
+
+
+async def test_very_many_mapped_instances_wait_for_slots() -> None:
+    finding = await very_many_mapped(30, 60.0)
+
+    assert finding.about.startswith("30 mapped instances, 1,000 at once")
+    assert figure(finding, "memory of an instance").unit == "KiB"
+
+
+async def test_many_dags_are_read_served_due_and_asked_for() -> None:
+    """A process of `serve` with its workers: that takes some seconds."""
+    finding = await many(12, 100.0, idle=0.2, settle=0.0)
+
+    assert finding.about.startswith("12 DAGs of two tasks in 2 files")
+    assert figure(finding, "serve: ready").most == 10.0
+    assert figure(finding, "serve: memory of all of its processes").verdict == "reached"
+    assert figure(finding, "herd: all runs created").most == 30.0
+    assert figure(finding, "p95 of why, for a task that waits").most == 50.0
+
+
+async def test_unfinished_task_instances_are_loaded_and_explained() -> None:
+    finding = await unfinished(300, 60.0)
+
+    assert finding.about.startswith("300 task instances in 3 runs")
+    assert figure(finding, "memory of an instance").unit == "bytes"
+
+
+async def test_old_history_is_removed_and_young_one_is_not_looked_at() -> None:
+    finding = await retention(2_000, 60.0)
+
+    assert figure(finding, "removed in a quarter of the time, task instances").least == 2000
 
 
 async def test_files_are_parsed_cold_and_looked_at_again() -> None:
@@ -184,7 +218,8 @@ def test_everything_that_is_run_by_all_exists() -> None:
     names = {arguments[0] for arguments in catalogue.EVERYTHING}
 
     assert names <= {*SHAPES, *catalogue.SCENARIOS}
-    assert set(catalogue.SCENARIOS) - names == {"endurance"}  # it takes two hours
+    too_long = {"endurance", "history-10m", "many-50000", "mapped-100000", "retention", "unfinished-1m"}
+    assert set(catalogue.SCENARIOS) - names == too_long
 
 
 def test_airflows_figures_stand_beside_ours() -> None:

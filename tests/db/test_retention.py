@@ -125,6 +125,32 @@ async def test_it_goes_in_batches_and_tells_of_each(db: Database, monkeypatch: p
     assert await runs(db) == []
 
 
+_YOUNG = """
+    INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after, end_date)
+    SELECT 'd', 'young' || n, 0, $1, 'manual', 'test', 'success', $2, $2::timestamptz + n * interval '1 second'
+      FROM generate_series(1, 10000) AS n
+"""
+
+
+@pytest.mark.parametrize("statement", ["TAKE_ENDED", "TAKE_ENDLESS"])
+async def test_looking_for_old_runs_does_not_read_the_young_ones(db: Database, statement: str) -> None:
+    version = await add_dag(db, "d")
+    async with db.transaction() as conn:
+        await conn.execute(_YOUNG, version, NOON)
+        await conn.execute("ANALYZE dag_run")
+        await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        await conn.execute(
+            f"PREPARE look (timestamptz, smallint[], text, bigint, int, bigint[]) AS {getattr(retention, statement)}"
+        )
+
+        values = f"'{LIMIT.isoformat()}', '{{0,1}}', '-infinity', 0, 50, '{{}}'"
+        plan = await conn.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE look ({values})")
+
+    assert "Seq Scan" not in plan
+    assert '"Rows Removed by Filter": 10000' not in plan
+    assert '"ix_dag_run_' in plan
+
+
 async def test_answered_requests_finished_backfills_and_dead_schedulers_go_too(db: Database) -> None:
     old, new = NOON - 2 * DAY, NOON
 

@@ -111,6 +111,23 @@ async def test_a_request_for_a_dag_whose_notification_has_not_arrived_yet_is_app
         assert await it.runs("new") == {"r": "running"}
 
 
+async def test_a_request_for_a_changed_dag_gets_the_new_version_even_if_reading_it_is_put_off(
+    dsn: str, db: Database, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, dag("d", task("old"))) as it:
+        it.session.notifications.reload_from = clock.monotonic() + 3600
+        async with db.transaction() as conn:
+            stored = await register_specs(conn, [dag("d", task("new"))], now=NEW_YEAR)
+        it.scheduler._dags_changed(stored.changed)
+
+        await it.scheduler.trigger("d", run_id="r")
+
+        query = """
+            SELECT v.spec #>> '{tasks,0,task_id}' AS task FROM dag_run AS r JOIN dag_version AS v ON v.id = r.version_id
+        """
+        assert [row["task"] for row in await it.fetch(query)] == ["new"]
+
+
 async def test_a_dag_that_takes_no_manual_runs_refuses_them_and_stays_paused(dsn: str, clock: FakeClock) -> None:
     """The DAG's allowed_run_types: the semantics reference, section 29.1."""
     spec = dag("d", schedule="@daily", start_date=NEW_YEAR, allowed_run_types=("backfill",))

@@ -67,6 +67,23 @@ async def test_the_logs_of_removed_runs_and_unused_versions_go_as_well(
         assert list(logs.rglob("*.log")) == []
 
 
+@pytest.mark.parametrize(
+    ("runs", "took", "pause"),
+    [(0, 1.0, 3600.0), (3, 1.0, 60.0), (1_000, 0.4, 1.2), (1_000, 30.0, 5.0)],
+)
+async def test_removing_keeps_up_and_takes_its_share_of_the_time(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, runs: int, took: float, pause: float
+) -> None:
+    async def removing(*_: Any, **__: Any) -> Removed:
+        clock.advance(took)
+        return Removed(runs=runs)
+
+    async with running(dsn, clock, dag("d"), retention_days=7.0) as it:
+        monkeypatch.setattr(retention, "clean", removing)
+
+        assert await retention.retain(it.session) == pytest.approx(pause)
+
+
 async def test_without_the_setting_everything_is_kept(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "over")

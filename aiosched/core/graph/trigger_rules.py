@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -34,6 +35,7 @@ class TriggerRule(StrEnum):
     ALWAYS = "always"
 
     @classmethod
+    @lru_cache(64)
     def parse(cls, name: str) -> TriggerRule:
         """The rule with that name or old alias; raises DagError naming the nearest rule."""
         return rule_named(cls, _ALIASES.get(name, name), "trigger rule")

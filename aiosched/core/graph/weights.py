@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from aiosched.core.graph.names import rule_named
@@ -25,6 +26,7 @@ class WeightRule(StrEnum):
     ABSOLUTE = "absolute"
 
     @classmethod
+    @lru_cache(64)
     def parse(cls, name: str) -> WeightRule:
         """The rule with that name; raises DagError naming the nearest one."""
         return rule_named(cls, name, "weight rule")

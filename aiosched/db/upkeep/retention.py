@@ -40,6 +40,26 @@ class RunName(NamedTuple):
     run_id: str
 
 
+class _Place(NamedTuple):
+    """A run in the order in which runs are removed: its instant as PostgreSQL writes it, and its key."""
+
+    at: str
+    id: int
+
+
+_FIRST: Final = _Place("-infinity", 0)
+
+
+class _Batch(NamedTuple):
+    """Which runs are removed together."""
+
+    statement: str
+    before: datetime
+    partitions: Sequence[int] | None
+    after: _Place
+    left_out: Sequence[int]  # keys of runs
+
+
 class NotRemoved(NamedTuple):
     """A run (by its key), or rows of a kind (by its name), with the error of the attempt to remove them."""
 
@@ -91,8 +111,8 @@ async def unfinished_runs(conn: DatabaseConnection) -> list[RunName]:
 
 # $1 the instant before which a run must have ended, $2 partitions or NULL for all. The newest run that a DAG's schedule
 # has created is found by uq_dag_run_dag_id_logical_date, waiting callbacks by run.
-_OLD_RUN: Final = f"""
-    r.state IN ('success', 'failed') AND coalesce(r.end_date, r.run_after) < $1
+_REMOVABLE: Final = f"""
+    r.state IN ('success', 'failed')
     AND ($2::smallint[] IS NULL OR greatest(r.partition, -1 - r.partition) = ANY($2))
     AND r.id IS DISTINCT FROM (
         SELECT newest.id FROM dag_run AS newest
@@ -101,13 +121,26 @@ _OLD_RUN: Final = f"""
     )
     AND NOT EXISTS (SELECT 1 FROM callback_outbox AS c WHERE c.run_id = r.id AND c.given_up_at IS NULL)
 """
+_OLD_RUN: Final = f"coalesce(r.end_date, r.run_after) < $1 AND {_REMOVABLE}"
 
-# Guard: locked and checked again, so a run that was just cleared is kept. Index: primary key, onwards from $3.
-TAKE_RUNS: Final = f"""
-    SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r
-     WHERE r.id > $3 AND r.id <> ALL($5::bigint[]) AND {_OLD_RUN} ORDER BY r.id LIMIT $4 FOR UPDATE SKIP LOCKED
+# The oldest first, onwards from the run ($3, $4), so what is younger is never read: looking for old runs costs the same
+# however much there is of it. Guard: locked and checked again, so a run that was just cleared is kept.
+# Index: ix_dag_run_end_date_id.
+TAKE_ENDED: Final = f"""
+    SELECT r.id, r.dag_id, r.run_id, r.end_date::text AS at FROM dag_run AS r
+     WHERE r.end_date < $1 AND (r.end_date, r.id) > ($3::text::timestamptz, $4)
+       AND r.id <> ALL($6::bigint[]) AND {_REMOVABLE}
+     ORDER BY r.end_date, r.id LIMIT $5 FOR UPDATE SKIP LOCKED
 """
-# The same for one of them.
+# The same for finished runs without an end, which only somebody who edits rows can make. They are as old as they were
+# due. Index: ix_dag_run_run_after_id.
+TAKE_ENDLESS: Final = f"""
+    SELECT r.id, r.dag_id, r.run_id, r.run_after::text AS at FROM dag_run AS r
+     WHERE r.end_date IS NULL AND r.run_after < $1 AND (r.run_after, r.id) > ($3::text::timestamptz, $4)
+       AND r.id <> ALL($6::bigint[]) AND {_REMOVABLE}
+     ORDER BY r.run_after, r.id LIMIT $5 FOR UPDATE SKIP LOCKED
+"""
+# One of them.
 TAKE_RUN: Final = f"""
     SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r WHERE r.id = $3 AND {_OLD_RUN} FOR UPDATE SKIP LOCKED
 """
@@ -229,16 +262,16 @@ async def clean(
     removed is added to `failed`, and everything else is removed; without that list the first error is raised. The keys
     in `but` are not tried.
     """
-    total, after, left = Removed(), 0, batches
+    total, left = Removed(), batches
     left_out = [key for key in but if isinstance(key, int)]
-    while left is None or left > 0:
-        removed, last = await _remove_batch(db, (before, partitions, after, left_out), remove_logs, failed)
-        if last == after:
-            break
-        after = last
-        total.add(removed)
-        progress(total)
-        left = None if left is None else left - 1
+    for statement in (TAKE_ENDED, TAKE_ENDLESS):
+        batch = _Batch(statement, before, partitions, _FIRST, left_out)
+        while (left is None or left > 0) and (found := await _remove_batch(db, batch, remove_logs, failed)) is not None:
+            removed, last = found
+            batch = batch._replace(after=last)
+            total.add(removed)
+            progress(total)
+            left = None if left is None else left - 1
     kinds = {kind: _remover(kind) for kind in _REST} | {"versions": (_remove_versions, _VERSIONS_PER_BATCH)}
     for kind, (remove, most) in kinds.items():
         while kind not in but and (left is None or left > 0):
@@ -257,33 +290,36 @@ async def clean(
 
 
 async def _remove_batch(
-    db: Database,
-    which: tuple[datetime, Sequence[int] | None, int, Sequence[int]],
-    remove_logs: OfRuns | None,
-    failed: list[NotRemoved] | None,
-) -> tuple[Removed, int]:
-    """Remove one batch of runs after the key `after`, except those left out; returns what was removed and the last key.
-
-    If there are none, that is `after`.
-    """
-    before, partitions, after, but = which
+    db: Database, batch: _Batch, remove_logs: OfRuns | None, failed: list[NotRemoved] | None
+) -> tuple[Removed, _Place] | None:
+    """Remove one batch of runs; returns what was removed, and the last of them. None: there was nothing to remove."""
     rows: list[Any] = []
     try:
         async with db.transaction() as conn:
-            rows += await conn.fetch(TAKE_RUNS, before, partitions, after, RUNS_PER_BATCH, but)
-            return await _remove_runs(conn, rows, remove_logs), rows[-1]["id"] if rows else after
+            rows += await conn.fetch(
+                batch.statement, batch.before, batch.partitions, *batch.after, RUNS_PER_BATCH, batch.left_out
+            )
+            removed = await _remove_runs(conn, rows, remove_logs)
     except Exception as error:
         if failed is None or not rows or _is_about_database(error):
             raise
+        removed = await _remove_each(db, batch, rows, remove_logs, failed)
+    return (removed, _Place(rows[-1]["at"], rows[-1]["id"])) if rows else None
+
+
+async def _remove_each(
+    db: Database, batch: _Batch, rows: Sequence[Any], remove_logs: OfRuns | None, failed: list[NotRemoved]
+) -> Removed:
+    """Remove these runs one by one, since some of them cannot be removed."""
     removed = Removed()
     for row in rows:
         try:
             async with db.transaction() as conn:
-                one = await conn.fetch(TAKE_RUN, before, partitions, row["id"])
+                one = await conn.fetch(TAKE_RUN, batch.before, batch.partitions, row["id"])
                 removed.add(await _remove_runs(conn, one, remove_logs))
         except Exception as error:
             _keep(failed, error, row["id"], f"run {row['run_id']!r} of DAG {row['dag_id']!r}")
-    return removed, rows[-1]["id"]
+    return removed
 
 
 def _keep(failed: list[NotRemoved] | None, error: Exception, key: int | str, what: str) -> None:

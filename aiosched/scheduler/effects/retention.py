@@ -23,7 +23,7 @@ from aiosched.db.audit.entries import record
 from aiosched.db.audit.reading import purge
 from aiosched.db.people.state_stores import delete_expired
 from aiosched.db.statements.rendered_fields import forget_rendered
-from aiosched.db.upkeep.retention import NotRemoved, RunName, clean, unfinished_runs
+from aiosched.db.upkeep.retention import RUNS_PER_BATCH, NotRemoved, RunName, clean, unfinished_runs
 from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import old_run_folders, remove_run_folders, run_folder
 from aiosched.remote.logs import AttemptLogs
@@ -31,13 +31,15 @@ from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
-_BATCHES_PER_PASS: Final = 10
+_BATCHES_PER_PASS: Final = 20
+_SHARE: Final = 0.25  # of the time, for removing history while more of it is too old than one pass removes
 _STATES_PER_PASS: Final = 5_000
 _ENTRIES_PER_PASS: Final = 5_000  # of the audit log
 _RENDERED_PER_PASS: Final = 500  # runs
 _MOST_NAMED: Final = 5  # in one line of the log
 _FOLDERS_PER_STEP: Final = 1_000
-_PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove
+_PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove, at most
+_LITTLE: Final = 60.0  # the same after a pass that has removed all history that was too old
 _DAY: Final = 86_400.0
 _REST: Final = 3600.0  # seconds until the next pass otherwise
 
@@ -55,8 +57,10 @@ async def retain(session: Session) -> float | None:
         return _PAUSE
     if not (settings.scheduler.retention_days or settings.logs.retention_days):
         return _REST
-    if settings.scheduler.retention_days and await _remove_history(session, settings.scheduler.retention_days):
-        return _PAUSE
+    if settings.scheduler.retention_days:
+        pause = await _remove_history(session, settings.scheduler.retention_days)
+        if pause is not None:
+            return pause
     if settings.logs.retention_days and settings.logs_folder.is_dir():
         await _remove_old_logs(session, settings.logs_folder, settings.logs.retention_days)
     if settings.logs.retention_days and settings.logs.remote is not None and 0 in session.cache.partitions:
@@ -91,8 +95,12 @@ async def _forget_rendered(session: Session) -> bool:
         return bool(await forget_rendered(conn, sorted(partitions), keep=keep, runs=_RENDERED_PER_PASS))
 
 
-async def _remove_history(session: Session, days: float) -> bool:
-    """Remove some finished runs; returns whether there may be more."""
+async def _remove_history(session: Session, days: float) -> float | None:
+    """Remove some finished runs; returns the seconds until more are to be removed, None if there were none.
+
+    Where many end, many get too old, and the pause is short: removing keeps up, and takes its share of the time.
+    """
+    began = session.env.clock.monotonic()
     before = session.env.clock.now() - timedelta(days=days)
     partitions = sorted(session.cache.partitions)
     logs = await asyncio.to_thread(AttemptLogs.of, session.env.settings)
@@ -114,7 +122,11 @@ async def _remove_history(session: Session, days: float) -> bool:
         )  # fmt: skip
     if removed.runs:
         logger.info("removed %d runs that ended before %s", removed.runs, before.isoformat(timespec="minutes"))
-    return bool(removed.runs or failed)  # what has failed is left out for a while
+    if failed:  # it is left out for a while
+        return _PAUSE
+    if removed.runs < _BATCHES_PER_PASS * RUNS_PER_BATCH:
+        return _LITTLE if removed.runs else None
+    return min((session.env.clock.monotonic() - began) * (1 / _SHARE - 1), _PAUSE)
 
 
 async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:

@@ -22,6 +22,7 @@ from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.version_reading import forget_versions
 from aiosched.scheduler.state.wakeup import run_loop
 
+_RELOADING_SHARE: Final = 0.1  # of the time, for reading DAGs again that were announced one after the other
 _NEXT_PAGE: Final = 0.02  # seconds until more reports of other schedulers are read, while these are applied
 
 
@@ -36,14 +37,12 @@ async def receive_notifications(session: Session) -> None:
         async def step() -> float | None:
             _raise_if_closed(conn)
             await session.locks.loaded.wait()
-            changed, session.notifications.changed_dags = session.notifications.changed_dags, set()
             every = session.env.settings.scheduler.safety_poll
             async with session.locks.ownership:
                 overdue = session.notifications.safety_poll.is_over(session.env.clock.monotonic(), every)
                 if overdue:
                     recheck_pools(session)
-                if changed or overdue:
-                    await reload_dags(session, changed or session.cache.partitions)
+                await _reload_changed(session, overdue=overdue)
                 has_requests, session.notifications.has_requests = session.notifications.has_requests, False
                 if has_requests or overdue:
                     while await apply_commands(session):
@@ -62,13 +61,35 @@ async def receive_notifications(session: Session) -> None:
                     await forget_failures(session)
                     forget_versions(session.cache)
             session.locks.progress.set()
-            return _NEXT_PAGE if session.notifications.has_reports else every
+            if session.notifications.has_reports:
+                return _NEXT_PAGE
+            return min(every, _seconds_to_reload(session)) if session.notifications.changed_dags else every
 
         with ending(session.cache.unstored):  # at once, and not after closing the connection
             await run_loop(step, session.wakeups.notifications)
     finally:
         with contextlib.suppress(OSError):
             await conn.close(timeout=1.0)
+
+
+async def _reload_changed(session: Session, *, overdue: bool) -> None:
+    """Read the DAGs of the partitions that were announced; `overdue`: of all.
+
+    A partition is read as a whole, and the first pass over many files announces all of them with each transaction. So
+    the next reading waits until all of them together take no more than their share of the time.
+    """
+    news, clock = session.notifications, session.env.clock
+    if not overdue and (not news.changed_dags or _seconds_to_reload(session) > 0):
+        return
+    changed, news.changed_dags = news.changed_dags, set()
+    began = clock.monotonic()
+    await reload_dags(session, session.cache.partitions if overdue else changed)
+    ended = clock.monotonic()
+    news.reload_from = ended + (ended - began) * (1 / _RELOADING_SHARE - 1)
+
+
+def _seconds_to_reload(session: Session) -> float:
+    return max(session.notifications.reload_from - session.env.clock.monotonic(), 0.0)
 
 
 def _receive(session: Session, payload: str) -> None:

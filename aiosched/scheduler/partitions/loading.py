@@ -14,13 +14,14 @@ Source: docs/architecture.md, "Ownership and fencing".
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Final
 
 from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
-from aiosched.core.run.board import Instance, Run
+from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
@@ -44,14 +45,20 @@ from aiosched.scheduler.partitions.set_aside_reports import settle_set_aside
 from aiosched.scheduler.partitions.unreadable_runs import leave_alone, leave_keys_alone, load_contents
 from aiosched.scheduler.session.isolation import concerning, failure_of_report, for_each_dag
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag, make_board
+from aiosched.scheduler.session.slices import Slices
+from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.version_reading import readable_versions
 
 logger = logging.getLogger(__name__)
 
+_DAGS_PER_LOAD: Final = 250  # that are held at once, each with its next run
+_ROWS_PER_LOAD: Final = 2_000  # of DAGs that are compared with what is held
+_PARTITIONS_PER_LOAD: Final = 8  # as long as it is not known how many DAGs they have
 _RUNS_PER_LOAD: Final = 200
-_TASKS_PER_LOAD: Final = 20_000  # of these runs together, unless a single run has more
+_TASKS_PER_LOAD: Final = 5_000  # of these runs together, unless a single run has more
+_ROWS_PER_CHECK: Final = 250  # that a board gets before others may have a turn
+_WITH_ATTEMPT: Final = HOLDING_SLOT | {TaskState.DEFERRED}  # or with a trigger that waits
 _NO_ENDS: Final[Ends] = MappingProxyType({})
 _NO_DEFERRALS: Final[Mapping[tuple[int, int, int], tuple[Deferred, bool]]] = MappingProxyType({})
 
@@ -133,10 +140,16 @@ async def _resume_runs(
 ) -> None:
     deferrals = await load_deferrals(conn, [run.key for run in running], session.env.journal.keyring)
     contents = await load_contents(session, conn, running)
-    known = session.env.attempts.known() | reported
+    known, slices = session.env.attempts.known() | reported, Slices()
     for run, instances, rehydration in contents:
         with concerning(run.dag_id, "loading a run"):
-            resume(session.context, run, instances, known, deferrals, rehydration, elsewhere, ends)
+            board = make_board(run, *session.cache.versions[run.version_id], ())
+            rows = iter(instances)
+            while some := list(itertools.islice(rows, _ROWS_PER_CHECK)):
+                board.add_rows(some)
+                await slices.pause()
+            resume_board(session.context, board, known, deferrals, rehydration, elsewhere, ends)
+        await slices.pause()
 
 
 async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
@@ -155,26 +168,44 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
 
 
 async def _load_dags(session: Session, partitions: set[int]) -> None:
-    cache = session.cache
+    """Hold what the rows of the DAGs of `partitions` say, a few at a time: others are served in between."""
+    cache, there = session.cache, set[str]()
     async with session.env.db.acquire() as conn:
         left_alone = await read_quarantine(session, conn, partitions)
-        stored = [row for row in await load_dags(conn, partitions) if row.dag_id not in left_alone]
-        rows = await _readable_dags(session, conn, stored)
-        changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
-
-        async def hold(dags: Sequence[DagRow]) -> None:
-            positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in dags])
-            for row in dags:
-                dag = cache.put_dag(row, cache.versions[row.version_id][0])
-                plan_next(session.context, dag, positions[row.dag_id])
-            if dags:
-                await set_next_runs(conn, [(row.dag_id, cache.dags[row.dag_id].next_run) for row in dags])
-
-        await for_each_dag("loading", changed, lambda row: row.dag_id, hold, held=set(cache.dags))
-    watch_slas(session, [cache.dags[row.dag_id] for row in changed])
-    there = {row.dag_id for row in rows}
+        for some in _partition_pages(cache, partitions):
+            stored = [row for row in await load_dags(conn, some) if row.dag_id not in left_alone]
+            rows = await _readable_dags(session, conn, stored)
+            there.update(row.dag_id for row in rows)
+            changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
+            for first in range(0, len(changed), _DAGS_PER_LOAD):
+                await _hold_dags(session, conn, changed[first : first + _DAGS_PER_LOAD])
     for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:
         cache.drop_dag(dag_id)
+
+
+def _partition_pages(cache: StateCache, partitions: Iterable[int]) -> Iterator[list[int]]:
+    """The partitions, as many at a time as have about `_ROWS_PER_LOAD` DAGs, to judge by those that are held."""
+    at_once = _PARTITIONS_PER_LOAD
+    if cache.partitions:
+        at_once = max(1, _ROWS_PER_LOAD * len(cache.partitions) // max(len(cache.dags), 1))
+    wanted = sorted(partitions)
+    return (wanted[first : first + at_once] for first in range(0, len(wanted), at_once))
+
+
+async def _hold_dags(session: Session, conn: DatabaseConnection, rows: Sequence[DagRow]) -> None:
+    """Hold these DAGs, whose versions are held, and plan their next runs."""
+    cache = session.cache
+
+    async def hold(dags: Sequence[DagRow]) -> None:
+        positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in dags])
+        for row in dags:
+            dag = cache.put_dag(row, cache.versions[row.version_id][0])
+            plan_next(session.context, dag, positions[row.dag_id])
+        if dags:
+            await set_next_runs(conn, [(row.dag_id, cache.dags[row.dag_id].next_run) for row in dags])
+
+    await for_each_dag("loading", rows, lambda row: row.dag_id, hold, held=cache.dags)
+    watch_slas(session, [cache.dags[row.dag_id] for row in rows])
 
 
 async def _readable_dags(session: Session, conn: DatabaseConnection, rows: Iterable[DagRow]) -> list[DagRow]:
@@ -248,9 +279,22 @@ def resume(
     instances wait for or resume from, by (run, task index, map index). Attempts of the incarnations `elsewhere` go
     on there. `ends` are those whose result is lost, and why.
     """
-    version, graph = context.cache.versions[run.version_id]
-    board = make_board(run, version, graph, instances)
-    for instance in board:
+    board = make_board(run, *context.cache.versions[run.version_id], instances)
+    resume_board(context, board, known, deferrals, rehydration, elsewhere, ends)
+
+
+def resume_board(
+    context: DecisionContext,
+    board: Board,
+    known: Collection[AttemptKey],
+    deferrals: Mapping[tuple[int, int, int], tuple[Deferred, bool]],
+    rehydration: Rehydration,
+    elsewhere: Collection[int],
+    ends: Ends,
+) -> None:
+    """As `resume`, with the board of the run."""
+    run = board.run
+    for instance in board if deferrals else ():
         if (found := deferrals.get((run.key, instance.task, instance.map_index))) is not None:
             waited, instance.holds_pool = found
             board.deferrals.recall(instance, waited)
@@ -259,6 +303,8 @@ def resume(
     now = context.clock.now()
     abandoned = []
     for instance in board:
+        if instance.state not in _WITH_ATTEMPT:
+            continue
         key = board.key(instance)
         if key not in known and settle_set_aside(context, board, ends, instance):
             continue

@@ -163,10 +163,11 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
 
 
 async def _dag_of(session: Session, dag_id: str) -> OwnedDag | None:
-    """The DAG of a request. One that was stored after the last reading of the DAGs is read now: a request for a new
-    DAG may arrive while its notification waits."""
-    if dag_id not in session.cache.dags:
-        await reload_dags(session, {partition_of(dag_id)})
+    """The DAG of a request, as it is stored now: what is known to have changed, or is not known at all, is read."""
+    partition, changed = partition_of(dag_id), session.notifications.changed_dags
+    if partition in changed or dag_id not in session.cache.dags:
+        changed.discard(partition)
+        await reload_dags(session, {partition})
     return session.cache.dags.get(dag_id)
 
 

@@ -25,6 +25,7 @@ class Notifications:
     """What was announced by NOTIFY and not read yet."""
 
     changed_dags: set[int] = field(default_factory=set)  # partitions with changed DAGs
+    reload_from: float = 0.0  # the monotonic second from which on they may be read again
     has_requests: bool = True  # there may be requests in the inbox
     has_reports: bool = False  # other schedulers, or workers on engines, have sent reports
     safety_poll: Period = field(default_factory=Period)  # of reading everything, in case a notification was lost

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
+from itertools import islice
+from typing import Final
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import UnreadableVersion, load_versions
@@ -11,6 +14,9 @@ from aiosched.errors import Refused
 from aiosched.scheduler.state.cache import StateCache
 
 logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 100  # documents that are read and decoded while nothing else can run
+_TASKS_AT_ONCE: Final = 500  # of the versions that are compiled meanwhile
 
 
 async def ensure_versions(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> None:
@@ -28,23 +34,33 @@ async def ensure_versions(cache: StateCache, conn: DatabaseConnection, ids: Iter
 async def readable_versions(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> set[int]:
     """Load the DAG versions that are not held yet; returns those of `ids` that are held now."""
     wanted = set(ids)
-    if missing := wanted - cache.versions.keys():
-        found, unreadable = await load_versions(conn, missing)
-        for version in found.values():
-            try:
-                cache.graph_of(version)
-                cache.unreadable.versions.pop(version.id, None)
-            except Exception as error:  # this aiosched cannot interpret it
-                place, code = (version.id, version.spec.dag_id, version.number), (version.source_hash, version.modules)
-                why = f"{type(error).__name__}: {error}"
-                unreadable.append(
-                    UnreadableVersion(*place, version.file, *code, why, version.bundle, version.bundle_version)
-                )
-        for broken in unreadable:
-            if broken.id not in cache.unreadable.versions:
-                logger.error("%s Until then it is left alone with its runs.", broken, extra={"dag_id": broken.dag_id})
-            cache.unreadable.versions[broken.id] = broken
+    missing = iter(wanted - cache.versions.keys())
+    while some := list(islice(missing, _AT_ONCE)):
+        await _read(cache, conn, some)
     return wanted & cache.versions.keys()
+
+
+async def _read(cache: StateCache, conn: DatabaseConnection, ids: Iterable[int]) -> None:
+    found, unreadable = await load_versions(conn, ids)
+    tasks = 0
+    for version in found.values():
+        tasks += len(version.spec.tasks)
+        if tasks > _TASKS_AT_ONCE:
+            await asyncio.sleep(0)
+            tasks = 0
+        try:
+            cache.graph_of(version)
+            cache.unreadable.versions.pop(version.id, None)
+        except Exception as error:  # this aiosched cannot interpret it
+            place, code = (version.id, version.spec.dag_id, version.number), (version.source_hash, version.modules)
+            why = f"{type(error).__name__}: {error}"
+            unreadable.append(
+                UnreadableVersion(*place, version.file, *code, why, version.bundle, version.bundle_version)
+            )
+    for broken in unreadable:
+        if broken.id not in cache.unreadable.versions:
+            logger.error("%s Until then it is left alone with its runs.", broken, extra={"dag_id": broken.dag_id})
+        cache.unreadable.versions[broken.id] = broken
 
 
 def forget_versions(cache: StateCache) -> None:
