@@ -93,3 +93,29 @@ async def test_what_one_task_releases_is_decided_a_share_at_a_time(dsn: str, clo
         await it.finish_all()
         assert await it.runs("large") == {"r": "success"}
         await it.assert_consistent()
+
+
+async def test_very_many_dags_are_decided_in_several_passes(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a take-over: other work of the loop gets its turn in between."""
+    monkeypatch.setattr(evaluation, "_DECISIONS_IN_ALL", 7)
+    dags = [chain(f"d{number}", 2) for number in range(20)]
+    async with running(dsn, clock, *dags) as it:
+        for number in range(20):
+            await it.trigger(f"d{number}", "r")
+        monkeypatch.setattr(evaluation, "_REPORTS_PER_PASS", 100)
+        for attempt in list(it.executor.running.values()):
+            it.executor.succeed(attempt)
+
+        passes = list[int]()
+        while it.session.cache.work.to_evaluate or it.session.env.attempts.reports:
+            before = sum(states(it, f"d{number}")[TaskState.SCHEDULED] for number in range(20))
+            decide(it.session.context, clock.now())
+            passes.append(sum(states(it, f"d{number}")[TaskState.SCHEDULED] for number in range(20)) - before)
+
+        assert sum(passes) == 20
+        assert max(passes) <= 7
+        await it.finish_all()
+        assert [await it.runs(f"d{number}") for number in range(20)] == [{"r": "success"}] * 20
+        await it.assert_consistent()

@@ -21,8 +21,7 @@ import dataclasses
 from itertools import islice
 from typing import Any, Final
 
-from aiosched.core.values.messages import AttemptKey, Executor
-from aiosched.core.values.states import TaskState
+from aiosched.core.values.messages import Executor
 from aiosched.executors.engines.engine import EngineStatus, WatchedEngine
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.local.blocked_loops import BlockedLoops
@@ -37,7 +36,7 @@ _MOST_LISTED: Final = 100  # workers and queues of one engine
 
 
 def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats | None) -> dict[str, Any]:
-    """A snapshot; call it on the scheduler's event loop. It takes microseconds, however much is held."""
+    """A snapshot; call it on the scheduler's event loop. Very many attempts are counted less often."""
     found: dict[str, Any] = {"counters": {}, "histograms": {}, "finished": dict(metrics.finished)}
     for each in dataclasses.fields(metrics):
         value = getattr(metrics, each.name)
@@ -52,27 +51,19 @@ def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats |
 
 
 def _of_session(session: Session) -> dict[str, Any]:
-    attempts, cache = session.env.attempts, session.cache
-    states: dict[AttemptKey, TaskState] = {}
-    pools: dict[str, dict[str, int]] = {}
-    for key in attempts.in_flight:
-        if (found := cache.find(key)) is not None:
-            state = states[key] = found[1].state
-            task = found[0].graph.tasks[key.task_index]
-            kind = "queued" if state is TaskState.QUEUED else "running"
-            slots = pools.setdefault(task.pool, {"queued": 0, "running": 0})
-            slots[kind] += task.pool_slots
-    queued = [attempts.in_flight[key] for key, state in states.items() if state is TaskState.QUEUED]
+    attempts, cache, now = session.env.attempts, session.cache, session.env.clock.monotonic()
+    counts = session.in_flight
+    counts.count(attempts, cache, now)
     return {
-        "pools": pools,
+        "pools": counts.pools,
         "tasks": {
             "scheduled": len(cache.waiting),
-            "queued": len(queued),
-            "running": len(states) - len(queued),
+            "queued": counts.queued,
+            "running": counts.running,
             "deferred": len(attempts.triggers),
         },
         "executor": {name: _of_executor(member) for name, member in members_of(session.env.executor).items()},
-        "oldest_queued_seconds": round(session.env.clock.monotonic() - min(queued), 3) if queued else None,
+        "oldest_queued_seconds": None if counts.oldest_queued is None else round(now - counts.oldest_queued, 3),
         "parallelism": session.env.settings.core.parallelism,
         "in_flight": len(attempts.in_flight),
         "runs": len(cache.boards),

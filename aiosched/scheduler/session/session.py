@@ -16,6 +16,7 @@ from aiosched.scheduler.session.background import Background
 from aiosched.scheduler.session.broadcast import Broadcast
 from aiosched.scheduler.session.environment import SchedulerEnvironment
 from aiosched.scheduler.session.fleet import Membership, Notifications
+from aiosched.scheduler.session.in_flight import InFlight
 from aiosched.scheduler.session.locks import Locks
 from aiosched.scheduler.session.outbox import Outbox
 from aiosched.scheduler.session.pool_fairness import PoolFairness
@@ -50,6 +51,7 @@ class Session:
     outbox: Outbox = field(default_factory=Outbox)
     triggers: TriggerQueue = field(default_factory=TriggerQueue)
     background: Background = field(default_factory=Background)
+    in_flight: InFlight = field(default_factory=InFlight)
 
     @classmethod
     def begin(cls, env: SchedulerEnvironment, *, tracing: CommitTracing | None, draining: bool) -> Session:

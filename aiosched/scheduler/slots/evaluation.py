@@ -30,7 +30,8 @@ logger = logging.getLogger(__name__)
 
 # So that other coroutines get their turn, and other DAGs' decisions are stored in between:
 _REPORTS_PER_PASS: Final = 500
-_DECISIONS_PER_PASS: Final = 500  # about the task instances of one DAG
+_DECISIONS_PER_PASS: Final = 500  # about the task instances of one DAG …
+_DECISIONS_IN_ALL: Final = 5_000  # … and of all of them
 
 
 async def evaluate(context: DecisionContext) -> float | None:
@@ -47,20 +48,24 @@ async def evaluate(context: DecisionContext) -> float | None:
 
 
 def decide(context: DecisionContext, now: datetime) -> None:
-    """Apply reports and due timers, and let each touched board decide; those of a DAG with very much go on later."""
+    """Apply reports and due timers, and let each touched board decide; where there is very much, some go on later."""
     cache = context.cache
     failures = [*check_queue(context, now), *_apply_reports(context, now), *_wake_due(context, now)]
     left: dict[str, float] = {}  # decisions, by DAG
+    in_all: float = _DECISIONS_IN_ALL
     unfinished: list[Board] = []
     while cache.work.to_evaluate:  # a change in one run may affect the runs after it
         to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}
         for board in to_evaluate:
             dag_id = board.run.dag_id
             try:
-                if most := left.get(dag_id, _DECISIONS_PER_PASS):
-                    most = left[dag_id] = board.evaluate(now, most)
+                own = left.get(dag_id, _DECISIONS_PER_PASS)
+                rest = most = min(own, in_all)
+                if most:
+                    rest = board.evaluate(now, most)
+                    left[dag_id], in_all = own - (most - rest), in_all - (most - rest)
                     context.apply_effects(board)
-                if not most:
+                if not rest:
                     unfinished.append(board)
             except Exception as error:
                 failures.append(failure_of(error, dag_id, "the evaluation"))
