@@ -1,6 +1,7 @@
 """What a task may cost in calls and in memory. CI holds each row; `python -m benchmarks gates` measures all of them.
 
-A bound of calls is the most that was seen of the version that set it, and about 5 % more (blocks: 15 to 20 %). Renew the bounds with
+A bound of calls is the most that was seen of the version that set it, and about 5 % more (blocks: 15 to 20 %). Renew
+the bounds with
 
     python -m benchmarks gates --size 10
 
