@@ -1,16 +1,19 @@
 """The task instances that hold slots of a pool and those that wait for them, for people.
 
 Read only. The pool of a task instance is not in its row but in its DAG version. So the versions of unfinished runs are
-read first (each once, however many runs it has), then the instances of those of their tasks that name the pool, by key.
+read first (each once, however many runs it has and however often somebody asks), then the instances of those of their
+tasks that name the pool, by key.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, decode_spec
@@ -53,34 +56,44 @@ class PoolUser:
 
 Place = tuple[int, datetime, int, int, int]
 
-# Index: ix_dag_run_unfinished; the primary key of dag_version.
-SPECS: Final = """
-    SELECT id, spec FROM dag_version
-     WHERE id IN (SELECT version_id FROM dag_run WHERE state IN ('queued', 'running'))
-"""
+# Index: ix_dag_run_unfinished.
+VERSIONS: Final = "SELECT DISTINCT version_id FROM dag_run WHERE state IN ('queued', 'running')"
+# Index: the primary key.
+SPECS: Final = "SELECT id, spec FROM dag_version WHERE id = ANY ($1::bigint[])"
+
+_READ_AT_ONCE: Final = 50  # versions that are read and compiled while nothing else can run
+_MOST_KEPT: Final = 50_000  # versions
+
+ByPool = Mapping[str, Sequence[PoolMember]]
+_known: Final[WeakKeyDictionary[Database, dict[int, ByPool]]] = WeakKeyDictionary()  # a version does not change
 
 
 async def pool_members(db: Database, pool: str) -> list[PoolMember]:
-    """The tasks of unfinished runs' versions that name `pool`.
+    """The tasks of unfinished runs' versions that name `pool`. A version is read once, others are served meanwhile.
 
-    A version that cannot be read is left out: schedulers do not run it, and report it.
+    One that cannot be read is left out: schedulers do not run it, and report it.
     """
+    known = _known.setdefault(db, {})
     async with db.acquire() as conn:
-        rows = await conn.fetch(SPECS)
-    found: list[PoolMember] = []
-    for row in rows:
-        with contextlib.suppress(Exception):  # whatever is wrong with one version, show the others
-            found += _members_of(row["id"], decode_spec(row["spec"]), pool)
+        wanted = [int(row["version_id"]) for row in await conn.fetch(VERSIONS)]
+        missing = [version for version in wanted if version not in known]
+        for first in range(0, len(missing), _READ_AT_ONCE):
+            for row in await conn.fetch(SPECS, missing[first : first + _READ_AT_ONCE]):
+                with contextlib.suppress(Exception):  # whatever is wrong with one version, show the others
+                    known[row["id"]] = _tasks_by_pool(row["id"], decode_spec(row["spec"]))
+    found = [member for version in wanted for member in known.get(version, {}).get(pool, ())]
+    for version in list(itertools.islice(known, max(0, len(known) - _MOST_KEPT))):
+        del known[version]
     return found
 
 
-def _members_of(version_key: int, spec: DagSpec, pool: str) -> list[PoolMember]:
-    indexes = [index for index, task in enumerate(spec.tasks) if task.pool == pool]
-    weights = Graph(spec).weights if indexes else ()
-    return [
-        PoolMember(version_key, index, spec.tasks[index].task_id, spec.tasks[index].pool_slots, weights[index])
-        for index in indexes
-    ]
+def _tasks_by_pool(version_key: int, spec: DagSpec) -> ByPool:
+    weights = Graph(spec).weights
+    found: dict[str, list[PoolMember]] = {}
+    for index, task in enumerate(spec.tasks):
+        member = PoolMember(version_key, index, task.task_id, task.pool_slots, weights[index])
+        found.setdefault(task.pool, []).append(member)
+    return found
 
 
 # Indexes: ix_dag_run_unfinished and the primary key of task_instance.
