@@ -150,6 +150,8 @@ SCENARIOS: Final = MappingProxyType(
 # What `--all` runs, as arguments: first the rows with a budget (docs/benchmarks.md), then the rest.
 EVERYTHING: Final = (
     ("chain-200",),
+    ("chain-steps",),
+    ("gates",),
     ("parallel-500x10",),
     ("parallel-5000x10",),
     ("parallel-500x10", "--executor", "local", "--callable", "sync"),

@@ -32,10 +32,11 @@ async def has(dsn: str, extension: str) -> bool:
 @contextmanager
 def installed_server(extension: str, folder: Path) -> Iterator[str]:
     """The DSN of a new cluster of the newest installed version that has it, with the defaults. Raises NoServer."""
+    newest = _newest(extension)
     account = Account.for_data(folder / "pg")
     folder.mkdir()
     claim_folder(folder, account)
-    runnable = programs(account, _newest(extension))
+    runnable = programs(account, newest)
     run_as(account, [str(runnable / "initdb"), "-D", str(folder / "pg"), "--username=postgres", "--encoding=UTF8"])
     command = [str(runnable / "pg_ctl"), "-D", str(folder / "pg"), "-w", "-l", str(folder / "log")]
     port = free_port()

@@ -218,7 +218,7 @@ def test_everything_that_is_run_by_all_exists() -> None:
     names = {arguments[0] for arguments in catalogue.EVERYTHING}
 
     assert names <= {*SHAPES, *catalogue.SCENARIOS}
-    too_long = {"endurance", "history-10m", "many-50000", "mapped-100000", "retention", "unfinished-1m"}
+    too_long = {"endurance", "history-10m", "many-50000", "mapped-100000", "retention", "scaling", "unfinished-1m"}
     assert set(catalogue.SCENARIOS) - names == too_long
 
 

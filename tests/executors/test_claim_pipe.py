@@ -86,10 +86,10 @@ def test_a_worker_begins_what_was_not_taken_back_in_order(claim_pipe: ClaimPipe)
     one, two, three, four = (attempt("t", number=n) for n in range(1, 5))
     with channel_of(claim_pipe) as (ours, channel):
         ours.sendall(frame(RunAttempts([one, two, three], claim_pipe.issue(3))))
-        begun = [channel.next_attempt()]
+        begun = [channel.next_work()]
         claim_pipe.take_back()
         ours.sendall(frame(RunAttempts([four], claim_pipe.issue(1))))
-        begun.append(channel.next_attempt())
+        begun.append(channel.next_work())
 
     assert begun == [one, four]
 
@@ -101,7 +101,7 @@ def test_a_worker_whose_whole_line_was_taken_back_waits_for_the_next_attempt(cla
         claim_pipe.take_back()
         ours.sendall(frame(RunAttempts([two], claim_pipe.issue(1))))
 
-        assert channel.next_attempt() == two
+        assert channel.next_work() == two
 
 
 async def test_attempts_that_come_while_a_task_waits_for_an_answer_are_kept(claim_pipe: ClaimPipe) -> None:
@@ -110,7 +110,7 @@ async def test_attempts_that_come_while_a_task_waits_for_an_answer_are_kept(clai
         ours.sendall(frame(RunAttempts([one], claim_pipe.issue(1))) + frame(Reply(1, "42")))
 
         assert await channel.call(1, "ask", "{}") == "42"
-        assert channel.next_attempt() == one
+        assert channel.next_work() == one
 
 
 @pytest.mark.parametrize("gone", ["socket", "tickets"])
@@ -122,4 +122,4 @@ def test_a_worker_ends_when_its_scheduler_is_gone(claim_pipe: ClaimPipe, gone: s
             claim_pipe.close()
 
         with pytest.raises(SchedulerGone):
-            channel.next_attempt()
+            channel.next_work()

@@ -100,6 +100,7 @@ async def test_pools_that_are_locked_later_are_locked_by_name_all_the_same(dsn: 
             injected.fail = note
             async with it.session.env.command_journal.batch(shared=True) as transaction:
                 await transaction.check_pools(["small"])
+                await transaction.lock_pools()
                 await transaction.check_pools(["default_pool"])
                 known = list(transaction.pools)
             injected.fail = lambda *_: None

@@ -112,8 +112,8 @@ async def begin(conn: DatabaseConnection, incarnation: int) -> None:
 
 
 READ_POOLS: Final = """
-    SELECT name, slots, used, include_deferred, team, demands::text FROM pool
-     WHERE name = ANY($1::text[]) ORDER BY name
+    SELECT name, slots, used, include_deferred, team, demands::text
+      FROM pool WHERE name = ANY($1::text[]) ORDER BY name
 """
 # The clock is read when all of them are locked: a locking SELECT would read it before it waits, one that sorts only
 # after.
