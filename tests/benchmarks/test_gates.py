@@ -70,22 +70,27 @@ async def test_a_check_for_lost_notifications_costs_the_same_few_statements_howe
     dsn: str, clock: FakeClock
 ) -> None:
     async def cost(number: int) -> int:
-        """The statements of five safety polls with so many DAGs, none of them due."""
+        """The statements of a safety poll with so many DAGs, none of them due.
+
+        The cheapest of five: now and then one of the lease's thread falls into a poll, once a second of real time.
+        """
         specs = [dag(f"d{i}", task("t"), schedule=timedelta(days=1), start_date=clock.now()) for i in range(number)]
         async with running(dsn, clock, *specs, count_statements=True) as it:
             statements = it.scheduler.db.statements
             assert statements is not None
-            before = statements.total
+            polls = []
             for _ in range(5):
+                before = statements.total
                 await it.advance(11)
-            return statements.total - before
+                polls.append(statements.total - before)
+            return min(polls)
 
     few, many = await cost(2), await cost(100)
 
     # Two are about repeated entries of the audit log, which are looked at once a minute, and two about alert rules,
     # which are looked at every 30 seconds: here each wake-up of all loops does it.
-    assert few / 5 <= 16
-    assert many <= few + 10  # the lease's thread looks once a second of real time
+    assert few <= 16
+    assert many <= few + 2
 
 
 def unexpected(result: Result) -> list[str]:
