@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import socket
@@ -77,6 +78,7 @@ class WebProcess:
 
 
 async def _serve(order: dict[str, Any], ended: asyncio.Event) -> None:
+    gc.disable()  # what is imported and built here stays: looking for garbage in it takes a sixth of the start
     from aiosched.db.server.engine import Database
     from aiosched.web.app import make_app
     from aiosched.web.requests.request_client import RequestClient
@@ -86,7 +88,10 @@ async def _serve(order: dict[str, Any], ended: asyncio.Event) -> None:
     configure_logging(settings.logs)
     sock = socket.socket(fileno=order["socket"])
     async with await Database.open(order["dsn"], settings=settings.database, application_name="aiosched web") as db:
-        await server.run(make_app(RequestClient(db, settings), listens=True), sock, ended)
+        app = make_app(RequestClient(db, settings), listens=True)
+        gc.freeze()
+        gc.enable()
+        await server.run(app, sock, ended)
 
 
 async def _main() -> None:

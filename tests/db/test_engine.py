@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import UTC, datetime
+from typing import Any, Final
 
+import asyncpg
 import pytest
 from sqlalchemy import text
 
@@ -14,6 +16,8 @@ from aiosched.db.server import engine as engine_module
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, TooManyConnections
 from tests.db.conftest import ExternalServer
+
+NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 async def test_a_transaction_is_committed_at_its_end(db: Database) -> None:
@@ -100,6 +104,33 @@ async def test_giving_a_connection_back_costs_no_statement(dsn: str) -> None:
 
         assert db.statements is not None
         assert db.statements.total == 0
+
+
+async def test_a_server_describes_its_array_types_once_and_types_of_people_on_each_connection(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[frozenset[int]] = []
+    ask = asyncpg.Connection._introspect_types
+
+    async def note(conn: asyncpg.Connection, oids: set[int], timeout: float) -> Any:
+        asked.append(frozenset(oids))
+        return await ask(conn, oids, timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", note)
+    monkeypatch.setattr(engine_module, "_KNOWN_TYPES", {})
+    async with db.acquire() as conn:
+        await conn.execute("CREATE TYPE mood AS ENUM ('calm', 'busy')")
+
+    for _ in range(3):
+        conn = await db.connect()
+        try:
+            values = await conn.fetchrow("SELECT $1::bigint[], $2::timestamptz[], $3::json[]", [1, 2], [NOON], ["{}"])
+            assert tuple(values) == ([1, 2], [NOON], ["{}"])
+            assert await conn.fetchval("SELECT $1::mood[]", ["busy"]) == ["busy"]
+        finally:
+            await conn.close()
+
+    assert [max(oids) < 10_000 for oids in asked] == [True, False, False, False]
 
 
 async def test_a_pool_keeps_to_its_size(dsn: str) -> None:

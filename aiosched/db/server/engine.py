@@ -9,8 +9,9 @@ No JSON codecs are registered on asyncpg's connections: statements take and retu
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
@@ -59,10 +60,28 @@ class StatementCount:
         self.total += 1
 
 
+_FIXED_OIDS: Final = 10_000  # lower ones mean the same type on every server, of any version
+_KNOWN_TYPES: Final[dict[frozenset[int], Any]] = {}  # what servers have answered about types with such oids
+_NOT_ASKED: Final = SimpleNamespace(name="not asked")  # in place of asyncpg's statement, which replaces an unnamed one
+
+
 class _CountedConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ships no types
-    """A connection that counts COPY too."""
+    """A connection that counts COPY too, and lets a server describe its array types once in the life of a process."""
 
     __slots__ = ("count",)
+
+    async def _introspect_types(self, typeoids: Iterable[int], timeout: float) -> tuple[Any, Any]:
+        """What asyncpg must know of types that it meets for the first time: rows about them and their elements.
+
+        It asks on each new connection, for `bigint[]` too, and the answer costs the server 10 ms.
+        """
+        asked = frozenset(typeoids)
+        if asked in _KNOWN_TYPES:
+            return _KNOWN_TYPES[asked], _NOT_ASKED
+        types, statement = await super()._introspect_types(typeoids, timeout)
+        if max(asked) < _FIXED_OIDS:
+            _KNOWN_TYPES[asked] = types
+        return types, statement
 
     async def copy_records_to_table(self, *args: Any, **kwargs: Any) -> Any:
         if (count := getattr(self, "count", None)) is not None:
