@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 _SETTINGS_OF: Final = {  # needed, allowed
     "folder": ({"path"}, {"path"}),
@@ -53,6 +60,11 @@ class BundleSettings(BaseModel):
             raise ValueError(f"the bundle {self.name!r} needs a subfolder such as `team/dags`")
         return self
 
+    @model_serializer(mode="wrap")
+    def _as_it_was_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what is not set, which other kinds would refuse: child processes read what is dumped."""
+        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
+
 
 def _check_url(name: str, url: str) -> None:
     if url.startswith("-") or _REMOTE_HELPER.match(url) or not url.isprintable():
@@ -89,7 +101,4 @@ def shown_bundles(value: Any) -> Any:
     """The bundles as plain data, without what is not set."""
     if not isinstance(value, list):
         return value
-    return [
-        bundle.model_dump(mode="json", exclude_unset=True) if isinstance(bundle, BundleSettings) else bundle
-        for bundle in value
-    ]
+    return [bundle.model_dump(mode="json") if isinstance(bundle, BundleSettings) else bundle for bundle in value]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+import urllib.request
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.cli.serving import serve, wait_for
+from tests.cli.serving import serve, stop, wait_for
 from tests.repositories import Repository, code, said
 
 PATIENCE = 40.0  # seconds for what takes one or two
@@ -311,3 +312,24 @@ def test_triggers_what_resumes_after_them_and_callbacks_have_the_code_of_their_r
 
     assert first == ["trigger old old", "fired old old", "resumed old", "callback old"]
     assert said(tmp_path) == ["trigger new new", "fired new new", "resumed new", "callback new"]
+
+
+def test_the_web_server_and_the_other_schedulers_know_the_bundles_too(tmp_path: Path, dsn: str) -> None:
+    repository = Repository(tmp_path / "repo")
+    repository.commit(code(tmp_path, "new", kind="def"))
+    settings(tmp_path, git_bundle(repository.url))
+    cli = Cli(dsn, tmp_path / "home")
+
+    with serve(tmp_path, dsn, "--schedulers", "2", "--port", "0", web=True) as process:
+        url = wait_for(process, "web")["url"]
+        until(lambda: _status(f"{url}/readyz") == 200)
+        until(lambda: len(cli.json("schedulers", "list")) == 2)
+        stop(process)
+
+
+def _status(url: str) -> int | None:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return int(answer.status)
+    except OSError:
+        return None
