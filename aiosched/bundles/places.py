@@ -22,11 +22,6 @@ class CodePlaces:
     caches: dict[str, str] = field(default_factory=dict)
     received: str = ""
 
-    @property
-    def are_many(self) -> bool:
-        """Whether one process may need the code of several folders."""
-        return bool(self.caches or self.received) or len(self.folders) > 1
-
     def path(self, code: CodeKey) -> Path | None:
         """The folder of this code, which may be missing; None if there is no such bundle."""
         bundle, version = code

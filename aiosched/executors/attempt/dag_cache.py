@@ -20,9 +20,11 @@ import threading
 import time
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -117,6 +119,33 @@ class _Code:
         return {paths[path]: digest for path, digest in finder.digests(self.root, paths).items()}
 
 
+class _Importing:
+    """What is being imported. Files of one folder side by side; those of another one wait until none is imported.
+
+    The modules of several folders have the same names, so that only those of one can be in use.
+    """
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._files: list[tuple[CodeKey, str]] = []
+
+    @contextmanager
+    def one(self, code: CodeKey, file: str, use: Callable[[], _Code], *, patience: float) -> Iterator[_Code]:
+        """Import a file of this folder, which `use` has made the one in use. Raises DagUnavailable."""
+        with self._change:
+            if not self._change.wait_for(lambda: all(each == code for each, _ in self._files), patience):
+                reason = f"{file} waited {patience:g} s for {self._files[0][1]}, which is of another version or bundle"
+                raise DagUnavailable(f"{reason}, to be imported (core.dagbag_import_timeout)", passing=True)
+            used = use()
+            self._files.append((code, file))
+        try:
+            yield used
+        finally:
+            with self._change:
+                self._files.remove((code, file))
+                self._change.notify_all()
+
+
 class FileDags:
     """The DAGs of files below `root`, or of bundles; loads in the calling thread.
 
@@ -138,12 +167,13 @@ class FileDags:
         if defaults is not None:
             use_defaults(defaults)
         self._places = places or CodePlaces({"": str((root or Path()).absolute())})
-        self._timeout, self._time_limit = import_timeout, time_limit
+        self.import_timeout, self._time_limit = import_timeout, time_limit
         self.seconds = 0.0  # total time of all imports
         self.after_import: Callable[[], None] = lambda: None
         self.fetch: Callable[[RunInfo], None] | None = None  # puts a version onto this machine; raises AioschedError
         self.ask: Ask | None = None  # answers what files look up while they are imported; raises AioschedError
-        self._locks: dict[str | None, threading.Lock] = {}  # one import at a time for each file
+        self._locks: dict[tuple[CodeKey, str], threading.Lock] = {}  # one import at a time for each file
+        self._importing = _Importing()
         self._used: OrderedDict[CodeKey, _Code] = OrderedDict()  # the last one is in use
 
     @classmethod
@@ -198,9 +228,12 @@ class FileDags:
                 "so a worker process cannot load it: use the inline executor, or put it into the DAGs folder."
             )
         self.prepare(run)
-        alone = None if self._places.are_many else run.file  # the modules of several folders have the same names
-        with self._locks.setdefault(alone, threading.Lock()):
-            return self.cached(run) or self._load(self._use(run), run, run.file)
+        with self._locks.setdefault((run.code, run.file), threading.Lock()):
+            if (found := self.cached(run)) is not None:
+                return found
+            use = partial(self._use, run)
+            with self._importing.one(run.code, run.file, use, patience=self.import_timeout) as code:
+                return self._load(code, run, run.file)
 
     async def warm(self, run: RunInfo) -> None:
         """Import the file of a run that is expected, and compute what first attempts of its tasks need.
@@ -297,10 +330,10 @@ class FileDags:
         return answering(answer)
 
     def _import(self, code: _Code, run: RunInfo, file: str, path: Path, member: str | None) -> _Imported:
-        message = f"the import took longer than {self._timeout:g} s (core.dagbag_import_timeout)"
+        message = f"the import took longer than {self.import_timeout:g} s (core.dagbag_import_timeout)"
         limit: AbstractContextManager[None] = nullcontext()
         if self._time_limit is not None:
-            limit = self._time_limit(self._timeout, message)
+            limit = self._time_limit(self.import_timeout, message)
         began = time.monotonic()
         try:
             with limit, self._answering(code, run):
@@ -374,15 +407,25 @@ def _is_current(code: _Code, path: Path, imported: _Imported, run: RunInfo) -> b
     return not _has_changed(path, imported.digest) and all(code.digests(run.modules).values())
 
 
-class InBackground:
-    """Wraps a source with blocking loads for attempts on a loop: loads in a thread, once for all waiters.
+@dataclass(slots=True)
+class _Load:
+    """What a thread does, which nobody can end."""
 
-    `timeout` in seconds; the thread of an import that takes longer is abandoned.
+    begun: asyncio.Future[float]  # second of the loop at which the import began, after the version was fetched
+    ended: asyncio.Future[Any]
+
+
+class InBackground:
+    """Wraps a source with blocking loads for attempts on a loop: each in a thread of its own, once for all waiters.
+
+    An import of a FileDags that takes too long is given up. Its thread goes on, and `hanging` is the name of its file.
     """
 
-    def __init__(self, source: DagSource, *, timeout: float | None = None) -> None:
-        self._source, self._timeout = source, timeout
-        self._loading: dict[tuple[object, ...], asyncio.Lock] = {}
+    def __init__(self, source: DagSource) -> None:
+        self._source = source
+        self._timeout = source.import_timeout if isinstance(source, FileDags) else None
+        self._loading: dict[tuple[object, ...], _Load] = {}
+        self.hanging: str | None = None
 
     def cached(self, run: RunInfo) -> DAG | None:
         """The DAG of `run`, if it is already loaded."""
@@ -392,28 +435,6 @@ class InBackground:
         """Like the source's; other attempts run meanwhile."""
         return await self._in_thread(run, self._source.load, lambda: self.cached(run))
 
-    async def _in_thread(
-        self, run: RunInfo, load: Callable[[RunInfo], Coroutine[Any, Any, T]], known: Callable[[], T | None]
-    ) -> T:
-        """Call `load`, which blocks, unless the result is `known`; one call at a time for each file."""
-        place = (run.file, run.source_hash, run.bundle_version)
-        lock = self._loading.setdefault(place, asyncio.Lock())
-        try:
-            async with lock:
-                found = known()
-                if found is None:
-                    if isinstance(self._source, FileDags):
-                        await asyncio.to_thread(self._source.prepare, run)  # has time limits of its own
-                    async with asyncio.timeout(self._timeout):
-                        found = await asyncio.to_thread(lambda: drive(load(run)))
-                return found
-        except TimeoutError:
-            reason = f"{run.file} cannot be imported: it took longer than {self._timeout:g} s"
-            raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)", passing=True) from None
-        finally:
-            if not lock.locked():
-                self._loading.pop(place, None)
-
     async def warm(self, run: RunInfo) -> None:
         """Import the file of a run that is expected; see FileDags. Attempts run meanwhile. Raises DagUnavailable."""
         if isinstance(self._source, FileDags):
@@ -422,3 +443,57 @@ class InBackground:
     def forget(self, run: RunInfo) -> None:
         """Like the source's."""
         self._source.forget(run)
+
+    async def _in_thread(
+        self, run: RunInfo, load: Callable[[RunInfo], Coroutine[Any, Any, T]], known: Callable[[], T | None]
+    ) -> T:
+        """Call `load`, which blocks, unless the result is `known`; one call at a time for each file."""
+        place = (run.code, run.file)
+        while (found := known()) is None:
+            if (other := self._loading.get(place)) is None:
+                ours = self._loading[place] = self._begin(run, load)
+                ours.ended.add_done_callback(lambda ended: self._ended(place, ended))
+                await self._wait_for(ours, run)
+                result: T = ours.ended.result()
+                return result
+            await self._wait_for(other, run)
+        return found
+
+    def _begin(self, run: RunInfo, load: Callable[[RunInfo], Coroutine[Any, Any, T]]) -> _Load:
+        loop, source = asyncio.get_running_loop(), self._source
+        new = _Load(loop.create_future(), loop.create_future())
+
+        def tell(what: Callable[..., object], *values: object) -> None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(what, *values)
+
+        def work() -> None:
+            try:
+                if isinstance(source, FileDags):
+                    source.prepare(run)  # has time limits of its own
+                tell(lambda: new.begun.set_result(loop.time()))
+                result = drive(load(run))
+            except BaseException as error:
+                tell(new.ended.set_exception, error)
+            else:
+                tell(new.ended.set_result, result)
+
+        threading.Thread(target=copy_context().run, args=(work,), name="aiosched-import", daemon=True).start()
+        return new
+
+    def _ended(self, place: tuple[object, ...], ended: asyncio.Future[Any]) -> None:
+        del self._loading[place]
+        ended.exception()  # whoever waited may be gone
+
+    async def _wait_for(self, load: _Load, run: RunInfo) -> None:
+        """Wait for the end of a load. Raises DagUnavailable if it takes too long."""
+        await asyncio.wait({load.begun, load.ended}, return_when=asyncio.FIRST_COMPLETED)
+        if load.ended.done():
+            return
+        timeout = self._timeout
+        left = None if timeout is None else load.begun.result() + timeout - asyncio.get_running_loop().time()
+        await asyncio.wait({load.ended}, timeout=left)
+        if not load.ended.done():
+            self.hanging = run.file
+            reason = f"{run.file} cannot be imported: it took longer than {timeout:g} s"
+            raise DagUnavailable(f"{reason} (core.dagbag_import_timeout)", passing=True)

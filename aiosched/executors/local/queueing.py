@@ -125,7 +125,9 @@ class AttemptQueue:
         """A worker has imported a file for a run that is expected, or could not."""
         if warmed.error is None:
             self._times.observe_import(code_file(run), warmed.took)
-        if warmed.retire is not None and not link.retiring:
+        if warmed.retire is not None and link.is_async and link.attempts:
+            link.retiring = True
+        elif warmed.retire is not None and not link.retiring:
             self._host.dismiss(link)
         elif not link.retiring and not link.is_async:
             self.idle(link)

@@ -73,8 +73,8 @@ class AsyncWorker(asyncio.Protocol):
     ) -> None:
         self._config, self._gone, self._lease = config, gone, lease
         self._surroundings = surroundings_of(config, log_files)
-        dags = FileDags(places=config.places, defaults=config.defaults)
-        self._dags = InBackground(dags, timeout=config.import_timeout)
+        dags = FileDags(places=config.places, import_timeout=config.import_timeout, defaults=config.defaults)
+        self._dags = InBackground(dags)
         self._state = SharedProcessState(parts_of_this_process(), self._log_of)
         dags.after_import = self._state.state.accept_imports
         self._loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class AsyncWorker(asyncio.Protocol):
         self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
         self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, but not their leftover processes
         self._ended: list[tuple[Attempt, Report]] = []
-        self._early_imports = EarlyImports(self._dags, lambda *ended: self._tell(Warmed(*ended)))
+        self._early_imports = EarlyImports(self._dags, self._warmed)
         self._questions: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
         self._done = 0
@@ -222,13 +222,15 @@ class AsyncWorker(asyncio.Protocol):
         ended, self._ended = self._ended, []
         reports = [report for _, report in ended]
         oldest = next(iter(self._began.values()), None)
-        retire = None
+        retire: str | None
         if not self._state.after([attempt for attempt, _ in ended], oldest, leftovers.boot_time()):
             retire = "an attempt changed its process permanently"
         elif self._done >= self._config.max_attempts:
             retire = f"it has run {self._done:,} attempts"
         elif peak_memory() - self._memory > self._config.max_growth_bytes:
             retire = "its memory has grown"
+        else:
+            retire = self._what_hangs
         if self._transport is None or self._gone.is_set():
             return
         batch: list[Report] = []
@@ -241,6 +243,14 @@ class AsyncWorker(asyncio.Protocol):
                 batch, size = [], 0
         if batch:
             self._transport.write(frame(Ended(batch, retire)))
+
+    @property
+    def _what_hangs(self) -> str | None:
+        """Why this worker is to be replaced, if an import hangs: another process may do better with the file."""
+        return None if self._dags.hanging is None else f"the import of {self._dags.hanging} does not end"
+
+    def _warmed(self, number: int, seconds: float, error: str | None) -> None:
+        self._tell(Warmed(number, seconds, error, self._what_hangs))
 
     def _fired(self, number: int, report: Report) -> None:
         self._tell(Fired(number, report))

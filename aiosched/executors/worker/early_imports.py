@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from aiosched.core.values.messages import RunInfo
+from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
 from aiosched.executors.attempt.dag_cache import InBackground
 from aiosched.executors.attempt.failures import reason_of
+from aiosched.executors.attempt.logs import AttemptLog, current_log
 
 _MOST_REMEMBERED: Final = 10_000
 _MOST_WAITING: Final = 1000
@@ -47,6 +48,7 @@ class EarlyImports:
             place = (*run.code, run.file, run.source_hash)
             began, error = time.monotonic(), self._failed.get(place)
             if error is None:
+                current_log.set(_dropped_output(run))
                 try:
                     await self._dags.warm(run)
                 except Exception as problem:
@@ -55,3 +57,9 @@ class EarlyImports:
                         del self._failed[next(iter(self._failed))]
             self._ended(number, time.monotonic() - began, error)
         self._work = None
+
+
+def _dropped_output(run: RunInfo) -> AttemptLog:
+    """In place of the log of an attempt, for there is none yet."""
+    nobody = Attempt(key=AttemptKey(run.key, -1, -1, 0), run=run, task_id="", is_async=True, max_tries=0)
+    return AttemptLog(None, nobody, 0)

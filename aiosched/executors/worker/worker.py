@@ -261,12 +261,12 @@ class Worker:
             began, imported = time.monotonic(), self._dags.seconds
             if isinstance(work, Warm):
                 error = self._warm(work.run)
-                retire = self._why_retire()
+                retire = self._why_retire("an import")
                 self._channel.send(Warmed(work.number, time.monotonic() - began, error, retire))
             else:
                 report = self._execute(work)
                 self._done += 1
-                retire = self._why_retire()
+                retire = self._why_retire("the attempt")
                 self._channel.send(Ended([report], retire, time.monotonic() - began, self._dags.seconds - imported))
             if retire is not None:
                 self._channel.await_end()
@@ -306,11 +306,11 @@ class Worker:
         with interrupts.shield():
             self._channel.send(FieldsRendered(attempt.key, fields))
 
-    def _why_retire(self) -> str | None:
+    def _why_retire(self, what: str) -> str | None:
         if self._left_children:
-            return "the attempt left child processes behind"
+            return f"{what} left child processes behind"
         if self._is_changed:
-            return "the attempt changed its process permanently"
+            return f"{what} changed its process permanently"
         if self._done >= self._config.max_attempts:
             return f"it has run {self._done:,} attempts"
         if peak_memory() - self._memory > self._config.max_growth_bytes:
