@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Final
 
@@ -89,9 +89,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
 
         unfinished = await for_each_dag("reading the runs", dag_ids, str, read_unfinished, held=session.cache.dags)
         leave_keys_alone(session, await unfinished_keys(conn, wanted, in_quarantine))
-        for backfill in await load_backfills(conn, wanted):
-            if backfill.dag_id in session.cache.dags:
-                session.cache.add_backfill(backfill)
+        await _hold_backfills(session, conn, wanted, session.cache.dags)
         unfinished = await _readable_runs(session, conn, unfinished)
         running = [run for run in unfinished if run.state is RunState.RUNNING]
         for run in unfinished:
@@ -161,9 +159,13 @@ async def reload_dags(session: Session, partitions: Iterable[int]) -> None:
     owned = set(partitions) & cache.partitions
     if owned:
         left_alone = {*cache.unreadable.runs.values()} - cache.dags.keys()
+        not_held = {*cache.quarantine.dags, *cache.unreadable.dags} - cache.dags.keys()
         await _load_dags(session, owned)
         if back := left_alone & cache.dags.keys():
             raise StaleRows(f"The runs of {', '.join(sorted(back))} can be held again")
+        if back := not_held & cache.dags.keys():  # all of their runs are over, perhaps those of a backfill, too
+            async with session.env.db.acquire() as conn:
+                await _hold_backfills(session, conn, {cache.dags[dag_id].row.partition for dag_id in back}, back)
         session.wakeups.wake_all()
 
 
@@ -206,6 +208,15 @@ async def _hold_dags(session: Session, conn: DatabaseConnection, rows: Sequence[
 
     await for_each_dag("loading", rows, lambda row: row.dag_id, hold, held=cache.dags)
     watch_slas(session, [cache.dags[row.dag_id] for row in rows])
+
+
+async def _hold_backfills(
+    session: Session, conn: DatabaseConnection, partitions: Iterable[int], of: Container[str]
+) -> None:
+    """Hold the uncompleted backfills of these DAGs in these partitions."""
+    for backfill in await load_backfills(conn, partitions):
+        if backfill.dag_id in of:
+            session.cache.add_backfill(backfill)
 
 
 async def _readable_dags(session: Session, conn: DatabaseConnection, rows: Iterable[DagRow]) -> list[DagRow]:
