@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import aiosched
 from aiosched.clock import Clock, SystemClock
@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from aiosched.web.embedded import EmbeddedApp
 
 logger = logging.getLogger(__name__)
+
+_ENDING_SECONDS: Final = 5.0  # for the passes of the loops, and for giving up partitions
 
 
 class Scheduler(Actions):
@@ -228,7 +230,7 @@ class Scheduler(Actions):
             if self._life is not None:
                 life, self._life = self._life, None
                 try:
-                    await asyncio.wait((life,), timeout=5.0)
+                    await asyncio.wait((life,), timeout=_ENDING_SECONDS)
                 finally:  # also if the stop is cancelled: nothing of this scheduler may keep running
                     life.cancel()
                     with contextlib.suppress(asyncio.CancelledError, AioschedError):

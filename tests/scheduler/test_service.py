@@ -142,6 +142,26 @@ async def test_a_stop_that_is_cancelled_leaves_no_lease_behind(
         assert await conn.fetchval("SELECT count(*) FROM scheduler") == 0
 
 
+async def test_a_stop_before_anything_is_loaded_ends_at_once(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its loops wait for partitions, which nobody loads any more."""
+    monkeypatch.setattr(service, "_ENDING_SECONDS", 1000.0)
+    monkeypatch.setattr(incarnation.Incarnation, "receive_view", lambda *_: None)  # it has not seen the fleet yet
+    scheduler = Scheduler(dsn=dsn, executor=ScriptedExecutor(clock), clock=clock, parse=False)
+    starting = asyncio.create_task(scheduler.start())
+    async with asyncio.timeout(GUARD):
+        while not any(each.get_name() == "evaluation" for each in asyncio.all_tasks()):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # its loops have begun to wait
+
+    starting.cancel()
+    ended, _ = await asyncio.wait({starting}, timeout=GUARD)
+
+    assert ended, "it waits for its loops"
+    assert not scheduler.is_running
+
+
 async def test_whoever_gives_up_names_every_partition(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     named: list[int] = []
 

@@ -92,6 +92,7 @@ class Incarnation:
         self._view_changed.stop()
         if self.session is not None:
             self.session.wakeups.stop_all()
+            self.session.locks.loaded.set()  # nobody loads anything now: loops that wait for it end
 
     async def run(self) -> None:
         """Run sessions until stopped. Raises FencedOut when the lease is lost, and any error that is not transient."""
@@ -220,7 +221,7 @@ async def _gated(session: Session, step: Step, wakeup: Wakeup) -> None:
 
     async def gated() -> float | None:
         await session.locks.loaded.wait()
-        return await step()
+        return None if wakeup.stopping else await step()
 
     await run_loop(gated, wakeup)
 

@@ -37,6 +37,8 @@ async def receive_notifications(session: Session) -> None:
         async def step() -> float | None:
             _raise_if_closed(conn)
             await session.locks.loaded.wait()
+            if session.wakeups.notifications.stopping:
+                return None
             every = session.env.settings.scheduler.safety_poll
             async with session.locks.ownership:
                 overdue = session.notifications.safety_poll.is_over(session.env.clock.monotonic(), every)
