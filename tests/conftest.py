@@ -46,7 +46,7 @@ NIGHTLY_TIMEOUT = 7_200
 
 settings.register_profile(
     "aiosched",
-    max_examples=20_000 if NIGHTLY else 500,
+    max_examples=20_000 if NIGHTLY else 200,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
