@@ -397,11 +397,15 @@ def test_a_wrong_bundle_is_an_error_without_passwords(tmp_path: Path, bundles: s
         "[[dags.bundles]]\nname = 'team'\nkind = 'git'\nurl = 'https://git.example.com/a.git'",
         "[[dags.bundles]]\nname = 'release'\nkind = 'archive'\nurl = 'https://files.example.com/a.zip'\ninterval = 5",
         "[[dags.bundles]]\nname = 'here'\nkind = 'folder'\npath = 'dags'",
-        "[[alerts.notifiers]]\nname = 'ops'\nkind = 'webhook'\nurl = 'https://chat.example.com/x'\n"
-        "[[alerts.rules]]\nname = 'late'\nkind = 'run_late'\nnotifier = 'ops'\nseconds = 60",
+        (
+            "[[alerts.notifiers]]\nname = 'ops'\nkind = 'webhook'\nurl = 'https://chat.example.com/x'\n"
+            "[[alerts.rules]]\nname = 'late'\nkind = 'run_late'\nnotifier = 'ops'\nseconds = 60"
+        ),
         "[[secrets.backends]]\nkind = 'files'\nfolder = '/run/secrets'",
-        "[secrets]\nfernet_keys = 'cw_0x689RpI-jtRR7oE8h_eQsKImvJapLeSbXpwF4e4='\n[logs]\nremote = 's3://me:word@bucket/x'\n"
-        "remote_options = { key = 'AKIA1', secret = 'sesame' }",
+        (
+            "[secrets]\nfernet_keys = 'cw_0x689RpI-jtRR7oE8h_eQsKImvJapLeSbXpwF4e4='\n[logs]\nremote = 's3://me:word@bucket/x'\n"
+            "remote_options = { key = 'AKIA1', secret = 'sesame' }"
+        ),
         "[database]\ndsn = 'postgresql://me:word@db/x'",
     ],
 )
