@@ -19,6 +19,7 @@ from typing import Any
 import uvloop
 
 from benchmarks import airflow_table, everything, figures, simulate_year
+from benchmarks.arguments import at_least_one
 from benchmarks.catalogue import SCENARIOS
 from benchmarks.figures import Finding
 from benchmarks.peers import command as peers_command
@@ -113,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     add("name", nargs="?", choices=names, metavar="NAME", help="see --list")
     add("--all", action="store_true", help="run everything, each in a process of its own (about 40 minutes)")
     add("--list", action="store_true", help="name the benchmarks")
-    add("--size", type=int, metavar="N", help="another size: DAGs of a shape; what --list says of a scenario")
+    add("--size", type=at_least_one, metavar="N", help="another size: DAGs of a shape; what --list says of a scenario")
     add("--seconds", type=float, metavar="S", help="how long it is measured or may take; default: 300 for a shape")
     add("--executor", choices=("local", "inline"), default="inline", help="of a shape; default: inline")
     add("--callable", choices=("async", "sync"), default="async", help="of a shape; default: async")

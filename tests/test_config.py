@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import tomllib
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from aiosched.config import Loaded, SettingField, Settings, hide_password, load_settings, setting_fields
+import aiosched
+from aiosched.config import FLAGS, Loaded, SettingField, Settings, hide_password, load_settings, setting_fields
 from aiosched.config.secrecy import Secrecy, secrecy_of
 from aiosched.errors import ConfigError
 
@@ -29,6 +31,20 @@ def test_without_any_source_every_value_is_its_default(tmp_path: Path) -> None:
     assert loaded.settings == Settings()
     assert {str(origin) for origin in loaded.origins.values()} == {"default"}
     assert set(loaded.origins) == {field.key for field in setting_fields()}
+
+
+def test_every_setting_that_a_command_takes_as_an_option_is_named_by_it() -> None:
+    """`load(core__home=home, …)` in the command line; an error in the value says `from --home`."""
+    calls = (
+        node
+        for path in (Path(aiosched.__file__).parent / "cli").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("load")
+    )
+    keys = {word.arg.replace("__", ".") for call in calls for word in call.keywords if word.arg and "__" in word.arg}
+
+    assert len(keys) > 5
+    assert keys == FLAGS.keys()
 
 
 FILE = "[core]\nparallelism = 3\n"
@@ -173,6 +189,12 @@ def test_a_pyproject_of_another_tool_is_no_source(tmp_path: Path) -> None:
                 "executor.kind = mesos (from --executor): 'mesos' is not an executor that is installed here: "
                 "these are local, inline"
             ),
+        ),
+        (
+            "",
+            {},
+            {"scheduler.processes": "abc"},
+            "scheduler.processes = abc (from --schedulers): ",
         ),
         (
             "[core]\ndefault_timezone = 'Mars/Base'",

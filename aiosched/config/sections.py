@@ -340,10 +340,13 @@ class KubernetesSettings(_Section):
 class ParsingSettings(_Section):
     processes: int | None = Field(default=None, ge=1, description="unset: one for each core, at most 4")
     min_file_process_interval: float = Field(
-        default=30.0, ge=0, description="seconds before an unchanged file is read again"
+        default=30.0,
+        ge=0,
+        description="minimum seconds before an unchanged file is parsed again; so often only if it reads variables or "
+        "connections, and for at most 1 % of a core",
     )
     reparse_interval: float = Field(
-        default=300.0, ge=0, description="seconds before an unchanged file is parsed again; 0: only when it changes"
+        default=300.0, ge=0, description="the same for other files; 0: an unchanged file is never parsed again"
     )
     refresh_interval: float = Field(
         default=300.0,

@@ -42,6 +42,7 @@ FLAGS: Final = MappingProxyType(
         "executor.kind": "--executor",
         "executor.slots": "--slots",
         "scheduler.name": "--name",
+        "scheduler.processes": "--schedulers",
         "scheduler.grace": "--grace",
         "logs.level": "--log-level",
         "web.host": "--host",

@@ -163,7 +163,7 @@ class Scheduler(Actions):
             await register_dags(self.db, self._dags, self.clock, paused=self.settings.core.dags_are_paused_at_creation)
             self.on_close(await start_uploads(self.settings))
             for engine_name, engine in self._engines.members.items():
-                engine.bind(self.db, name=engine_name, incarnation=self._current_incarnation)
+                engine.bind(self.db, name=engine_name, incarnation=lambda: self.incarnation)
             self._keeper = BundleKeeper(self.settings, self.db, clock=self.clock)
             more = bundle_services(self._keeper)
             answering = services_of(self.db, self.settings, lease=lambda: self._lease, more=more)
@@ -250,6 +250,11 @@ class Scheduler(Actions):
     def is_running(self) -> bool:
         """Whether it has been started, and neither stopped nor failed."""
         return self._life is not None and not self._life.done() and self._db is not None
+
+    @property
+    def incarnation(self) -> int | None:
+        """Its number in the fleet, a new one each time that it joins; None before the first."""
+        return None if self._session is None else self._session.env.incarnation
 
     def on_close(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Call `callback` when the scheduler stops, before its database is closed."""
@@ -374,9 +379,6 @@ class Scheduler(Actions):
             finally:  # also if this task is cancelled: otherwise the thread would renew the lease for ever
                 await lease.stop(leave=True)
 
-    def _current_incarnation(self) -> int | None:
-        return None if self._session is None else self._session.env.incarnation
-
     def _figures(self) -> dict[str, Any]:
         return figures_of(self._session, self.metrics, None if self.parser is None else self.parser.stats)
 
@@ -384,7 +386,7 @@ class Scheduler(Actions):
         return None if self._session is None else measure_loads(self._session)
 
     async def _publish_figures(self) -> None:
-        source = FigureSource(self._figures, self._current_incarnation, lambda: self._owns(0))
+        source = FigureSource(self._figures, lambda: self.incarnation, lambda: self._owns(0))
         await publish(self.settings, self.clock, source, lambda: self.db, self.metrics)
 
     def _receive_view(self, view: Any) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from benchmarks.arguments import at_least_one
 from benchmarks.peers.catalogue import COMPARED, KINDS, PEERS, Kind
 from benchmarks.peers.environments import cache_folder
 from benchmarks.peers.measurements import Log, Measurement
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("peers", nargs="*", metavar="PEER", help=f"of {', '.join(PEERS)}; default: all. aiosched always takes part")
-    add("--rounds", type=int, default=3, metavar="N", help="default: 3")
+    add("--rounds", type=at_least_one, default=3, metavar="N", help="default: 3")
     add("--shapes", type=lambda text: text.split(","), default=[], metavar="A,B", help="default: all six")
     add("--tiny", action="store_true", help="a few tasks of each shape only: does everything work?")
     add("--resume", action="store_true", help="go on with what was measured before, in this cache")

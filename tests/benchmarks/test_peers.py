@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from benchmarks.__main__ import main as all_benchmarks
 from benchmarks.peers import environments, table
 from benchmarks.peers.catalogue import COMPARED, KINDS, Kind
 from benchmarks.peers.command import main, tiny
@@ -102,6 +103,18 @@ def test_every_peer_has_its_requirements_with_a_date_and_pinned_versions() -> No
             head, *lines = (environments.REQUIREMENTS / f"{kind.module}.txt").read_text().splitlines()
             assert head.startswith("# The newest stable release on 20")
             assert all("==" in line for line in lines if not line.startswith("#"))
+
+
+@pytest.mark.parametrize("number", ["0", "-3", "many"])
+@pytest.mark.parametrize("words", [["scaling", "--size"], ["chain-1000", "--size"], ["peers", "--rounds"]])
+def test_sizes_and_rounds_below_one_are_refused(
+    words: list[str], number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        all_benchmarks([*words, number])
+
+    assert refused.value.code == 2
+    assert f"argument {words[-1]}: {number}" in capsys.readouterr().err.replace("'", "")
 
 
 def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,11 @@ def test_setting_a_pool_prints_the_change_and_is_idempotent(on_db: Cli) -> None:
     assert on_db.json("pool", "get", "etl")["slots"] == -1
 
 
+@pytest.mark.parametrize(("slots", "words"), [("1", "1 slot"), ("0", "0 slots"), ("-1", "infinite slots")])
+def test_the_slots_of_a_new_pool_are_counted_in_words(on_db: Cli, slots: str, words: str) -> None:
+    assert on_db("pools", "set", "etl", slots).stderr == f"created pool etl with {words}\n"
+
+
 def test_the_change_of_a_pool_is_data_too(on_db: Cli) -> None:
     on_db("pools", "set", "etl", "4")
 

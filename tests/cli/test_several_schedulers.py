@@ -9,14 +9,15 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
 
-from aiosched.cli.serve.peers import Peers, number_of_schedulers, settings_of_each
+from aiosched.cli.serve.peers import Peers, PeerScheduler, Together, number_of_schedulers, settings_of_each
 from aiosched.config import Settings
-from aiosched.config.sections import ExecutorSettings
+from aiosched.config.sections import ExecutorSettings, SchedulerSettings
+from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
 
@@ -64,6 +65,16 @@ def owners(cli: Cli) -> dict[str, int]:
     """The partitions of each living scheduler."""
     rows: list[dict[str, Any]] = cli.json("schedulers", "list")
     return {row["name"]: row["partitions"] for row in rows if row["alive"]}
+
+
+def have_all_run_slow_tasks(cli: Cli, process: subprocess.Popen[str], *, schedulers: int) -> None:
+    """Wait until so many schedulers share the partitions and all DAGs are stored; start the slow ones."""
+    while len(shares := owners(cli)) < schedulers or 0 in shares.values() or len(cli.json("dags", "list")) < 24:
+        assert process.poll() is None
+    for number in range(12):
+        cli("dags", "trigger", f"slow_{number}", "--run-id", "r")
+    while len(cli.json("tasks", "instances", "--state", "running")) < 12:
+        assert process.poll() is None
 
 
 def read_until(process: subprocess.Popen[str], wanted: str) -> list[dict[str, Any]]:
@@ -122,6 +133,92 @@ def test_one_that_dies_is_started_again_and_all_drain_together(folder: Path, dsn
     assert not psutil.pid_exists(again[0])
     assert {run["state"] for run in cli.json("runs", "list", "--type", "manual")} <= {"success", "running"}
     assert {one["state"] for one in cli.json("tasks", "instances", "--task", "wait")} == {"success"}
+
+
+class Ours:
+    """The scheduler of this process, with nothing to wait for."""
+
+    async def announce_drain(self) -> None: ...
+
+    async def drain(self, grace: float) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("announces", [False, True], ids=["at once", "later"])
+async def test_one_that_does_not_answer_holds_nobody_up_beyond_the_grace(
+    announces: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(scheduler=SchedulerSettings(lease=0.2))
+    peer = PeerScheduler(settings, "postgresql://x", "vm-2", cast("Any", None))
+    monkeypatch.setattr(peer, "_tell", lambda message: True)  # it gets our messages, and stands still
+    if announces:
+        peer._has_announced.set()
+
+    async with asyncio.timeout(20):
+        assert await Together(cast("Any", Ours()), [peer]).drain(0.3) == [True, False]
+
+    seconds = peer._answer_seconds + (0.3 if announces else 0.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"scheduler vm-2 has not answered for {seconds:.0f} s: it is killed, and its tasks run again"
+    ]
+
+
+def test_one_that_stands_still_is_killed_and_a_scheduler_elsewhere_takes_over_everything(
+    folder: Path, dsn: str, on_db: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOSCHED__SCHEDULER__LEASE", "3")
+    cli = Cli(dsn, folder / "home")
+    with (
+        serve(folder, dsn, "--schedulers", "3", "--name", "n", "--grace", "60") as process,
+        serve(folder, dsn, "--name", "other", "--grace", "0") as other,
+    ):
+        wait_for(process, "ready")
+        wait_for(other, "ready")
+        have_all_run_slow_tasks(cli, process, schedulers=4)
+
+        os.kill(children(process)[0], signal.SIGSTOP)
+        process.send_signal(signal.SIGTERM)
+        while owners(cli).get("other") != 64:  # while our tasks still run
+            assert process.poll() is None
+        (folder / "go").touch()
+        _, log = process.communicate(timeout=60)
+        while cli.json("runs", "list", "--type", "manual", "--state", "running"):
+            assert other.poll() is None
+
+    assert process.returncode == 0
+    assert "has not answered for 3 s: it is killed, and its tasks run again" in log
+    assert {run["state"] for run in cli.json("runs", "list", "--type", "manual")} == {"success"}
+
+
+def test_the_others_keep_their_partitions_when_nobody_elsewhere_takes_them(
+    folder: Path, dsn: str, on_db: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOSCHED__SCHEDULER__LEASE", "30")  # it is killed long before that ends
+    cli = Cli(dsn, folder / "home")
+
+    async def dags_of_ours(db: Database) -> set[str]:
+        async with db.acquire() as conn:
+            rows = await conn.fetch(
+                "SELECT dag_id FROM dag JOIN partition_lease USING (partition) JOIN scheduler USING (incarnation)"
+                " WHERE name = 'n' AND dag_id LIKE 'slow%'"
+            )
+        return {row["dag_id"] for row in rows}
+
+    with serve(folder, dsn, "--schedulers", "2", "--name", "n", "--grace", "60") as process:
+        wait_for(process, "ready")
+        have_all_run_slow_tasks(cli, process, schedulers=2)
+        ours = cli.work(dags_of_ours)
+
+        os.kill(children(process)[0], signal.SIGSTOP)
+        process.send_signal(signal.SIGTERM)
+        while list(owners(cli)) != ["n"]:
+            assert process.poll() is None
+        (folder / "go").touch()
+        _, log = process.communicate(timeout=60)
+
+    assert process.returncode == 0, log
+    ended = {run["dag_id"] for run in cli.json("runs", "list", "--type", "manual", "--state", "success")}
+    assert ended == ours, "they stored how their tasks ended"
 
 
 def test_none_outlives_the_process_that_started_it(folder: Path, dsn: str) -> None:

@@ -146,6 +146,24 @@ def test_without_a_scheduler_it_says_to_start_one(on_db: Cli) -> None:
     assert ["do", "aiosched serve"] in lines
 
 
+@pytest.mark.parametrize(
+    ("drains", "after"),
+    [("incarnation = 1", "another one takes over its DAGs"), ("true", "every other one is draining, too")],
+    ids=["one", "all"],
+)
+def test_another_scheduler_takes_over_only_if_it_is_not_draining_itself(on_db: Cli, drains: str, after: str) -> None:
+    async def seed(db: Database) -> None:
+        await add_run(db, "d", await add_dag(db, "d"), "r1", state="queued", queued_at=minutes(1))
+        assert await own(db, "d") == 1
+        await own(db)
+        async with db.acquire() as conn:
+            await conn.execute(f"UPDATE scheduler SET draining = true WHERE {drains}")
+
+    on_db.work(seed)
+
+    assert ["wait", "scheduler", f"one is draining: it starts nothing new, {after}"] in on_db.lines("why", "d", "r1")
+
+
 def test_what_nobody_has_told_is_unknown(on_db: Cli) -> None:
     async def seed(db: Database) -> None:
         await own(db, "sales", figures=None)

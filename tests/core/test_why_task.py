@@ -213,9 +213,15 @@ class TestTheFleetTheDagAndTheRun:
             (Owner(name="one"), "no scheduler is alive", SERVE),
             (Owner(name="one", others=2), "one does not respond; another one takes over when its lease ends", ()),
             (DRAINING, "one is draining: it starts nothing new, no other one is alive", SERVE),
+            (
+                Owner(name="one", is_alive=True, is_draining=True, draining_others=2),
+                "one is draining: it starts nothing new, every other one is draining, too",
+                SERVE,
+            ),
+            (Owner(draining_others=2), "every scheduler that is alive is draining: none starts anything new", SERVE),
             (HANDED_OVER, "one is draining: it starts nothing new, another one takes over its DAGs", ()),
         ],
-        ids=["none", "free", "all-dead", "dead", "draining", "handed-over"],
+        ids=["none", "free", "all-dead", "dead", "draining", "all-draining", "nobody-takes-over", "handed-over"],
     )  # fmt: skip
     def test_somebody_must_be_there_to_decide(self, owner: Owner, detail: str, commands: tuple[str, ...]) -> None:
         said = ask(started(task("load")), owner=owner)

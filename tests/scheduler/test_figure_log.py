@@ -112,7 +112,7 @@ def test_the_memory_of_a_process_is_known_here() -> None:
 
 async def test_a_running_scheduler_has_figures_of_itself(dsn: str, db: Database) -> None:
     async with Scheduler(dsn=dsn, name="one", parse=False) as scheduler:
-        source = FigureSource(scheduler._figures, scheduler._current_incarnation, lambda: scheduler._owns(0))
+        source = FigureSource(scheduler._figures, lambda: scheduler.incarnation, lambda: scheduler._owns(0))
         await FigureLog(scheduler.settings, scheduler.clock, source).end_minute(db, NOON)
 
     async with db.acquire() as conn:

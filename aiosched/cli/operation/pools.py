@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.base.options import Dsn, Output, Yes, confirm
-from aiosched.cli.base.output import Columns, report, show_list, show_one, talk
+from aiosched.cli.base.output import Columns, counted, report, show_list, show_one, talk
 from aiosched.cli.base.session import requester, with_database
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ def _fields(pool: Pool) -> Mapping[str, Any]:
 def _summary(change: PoolChange) -> str:
     after = change.after
     if change.before is None:
-        return f"created pool {after.name} with {_slots(after.slots)} slots"
+        return f"created pool {after.name} with {_counted(after.slots)}"
     if not change.changed:
-        return f"pool {after.name} is so already: {_slots(after.slots)} slots"
+        return f"pool {after.name} is so already: {_counted(after.slots)}"
     changes = [
         f"{title} {before or 'none'} -> {now or 'none'}"
         for title, before, now in (
@@ -119,3 +119,7 @@ def _summary(change: PoolChange) -> str:
 
 def _slots(number: int) -> str:
     return "infinite" if number == -1 else str(number)
+
+
+def _counted(slots: int) -> str:
+    return "infinite slots" if slots == -1 else counted(slots, "slot")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from aiosched.cli.base.options import Dsn, Output, Yes, confirm
-from aiosched.cli.base.output import Columns, report, show_list, talk
+from aiosched.cli.base.output import Columns, counted, report, show_list, talk
 from aiosched.cli.base.session import with_database
 
 if TYPE_CHECKING:
@@ -100,5 +100,5 @@ def remove_folder(team: Team, folder: Folder, dsn: Dsn = None, output: Output = 
 
 def _tell(team: StoredTeam, output: Output) -> None:
     where = ", ".join(folder or "the DAGs folder" for folder in team.folders) or "no folder"
-    talk(f"{team.name}: {where}, {team.dags} DAGs")
+    talk(f"{team.name}: {where}, {counted(team.dags, 'DAG')}")
     report(asdict(team), output)

@@ -1,8 +1,8 @@
 """The process of another scheduler of `serve --schedulers N`: `python -m aiosched.cli.serve.peer_process PIPE`.
 
 It reads its order from its standard input, then `{"announce": true}` and `{"drain": seconds}`, and stops when that
-closes. Into the pipe it writes JSON lines: events of runs, the partitions that it owns, that it has announced to drain,
-and while it drains the attempts that still run.
+closes. Into the pipe it writes JSON lines: events of runs, the partitions that it owns with its incarnation, that it
+has announced to drain, and while it drains the attempts that still run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def _serve(order: dict[str, Any], reader: asyncio.StreamReader, tell: _Tel
         listener=tell.event,
     )
     scheduler.on_stuck = end_process
-    scheduler.on_partitions = lambda partitions: tell(partitions=sorted(partitions))
+    scheduler.on_partitions = lambda partitions: tell(partitions=sorted(partitions), incarnation=scheduler.incarnation)
     async with scheduler:
         told = asyncio.ensure_future(_read_orders(reader, scheduler, tell))
         await asyncio.wait({told, scheduler.failed}, return_when=asyncio.FIRST_COMPLETED)

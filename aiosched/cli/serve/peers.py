@@ -2,12 +2,14 @@
 
 Each is an ordinary scheduler of the fleet. It gets its settings as JSON on its standard input, which stays open: when
 it closes, the peer stops, so it never outlives this process. It tells what is shown and parsed here through a pipe
-(peer_process.py). One that dies is started again.
+(peer_process.py). One that dies is started again. One that does not answer when all stop is killed: the others wait for
+it before they give their partitions away.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import math
@@ -21,6 +23,7 @@ from typing import Any, Final
 
 from aiosched.cli.serve.stopping import RunningAttempt
 from aiosched.config import Settings
+from aiosched.db.statements.ownership import set_draining
 from aiosched.scheduler import Scheduler, SchedulerEvent
 from aiosched.timeouts import clean_up_timeout
 
@@ -29,6 +32,8 @@ logger = logging.getLogger(__name__)
 _CORES_EACH: Final = 2  # with `auto`: the other one is for tasks and the database
 _MOST_BY_ITSELF: Final = 8
 _ENDING_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 10.0  # at most its lease: whoever is silent for longer is taken over in any case
+_DYING_SECONDS: Final = 5.0  # of a process that is killed: one that waits for a disk does not end
 _AGAIN: Final = (1.0, 30.0)  # seconds before it is started again: at first, and at most
 _LONG_LIFE: Final = 60.0  # seconds after which the next death counts as the first one
 
@@ -57,8 +62,11 @@ class PeerScheduler:
         self._parent = parent
         self._child: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader | None = None
+        self._answer_seconds = min(settings.scheduler.lease, _ANSWER_SECONDS)
         self._is_ending = False
+        self._answers = True
         self._has_announced, self._has_drained = asyncio.Event(), asyncio.Event()
+        self.incarnation: int | None = None  # its number in the fleet, the last one that it has told
         self.partitions: frozenset[int] = frozenset()
         self.running: list[RunningAttempt] = []
 
@@ -81,19 +89,19 @@ class PeerScheduler:
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def announce_drain(self) -> None:
-        """As `Scheduler.announce_drain`."""
+    async def announce_drain(self) -> bool:
+        """As `Scheduler.announce_drain`; False if it has no process, or one that does not answer and is killed."""
         self._is_ending = True
-        if self._tell({"announce": True}):
-            await self._has_announced.wait()
+        return self._tell({"announce": True}) and await self._answered(self._has_announced) and self._is_alive
 
     async def drain(self, grace: float) -> bool:
-        """As `Scheduler.drain`; True if nothing is left."""
+        """As `Scheduler.drain`; True if nothing is left. One that does not answer in time is killed."""
         self._is_ending = True
+        if not self._answers:
+            return False
         if not self._tell({"drain": grace}):
             return True
-        await self._has_drained.wait()
-        return not self.running
+        return await self._answered(self._has_drained, grace) and not self.running
 
     async def stop(self) -> None:
         """End its process: it stores what has ended and leaves the fleet."""
@@ -104,12 +112,37 @@ class PeerScheduler:
         if child.stdin is not None:
             child.stdin.close()
         try:
-            async with clean_up_timeout(_ENDING_SECONDS):
+            async with clean_up_timeout(_ENDING_SECONDS if self._answers else 0.0):
                 await child.wait()
         except TimeoutError:
             logger.warning("scheduler %s does not stop: it is killed", self.name)
-            child.kill()
-            await child.wait()
+            await self._kill()
+
+    @property
+    def _is_alive(self) -> bool:
+        return self._child is not None and self._child.returncode is None
+
+    async def _answered(self, answer: asyncio.Event, seconds: float = 0.0) -> bool:
+        """Wait `seconds`, and as long as an answer may take, for one; without any, kill the process."""
+        seconds += self._answer_seconds
+        try:
+            async with clean_up_timeout(seconds):
+                await answer.wait()
+        except TimeoutError:
+            self._answers = False
+            logger.warning(
+                "scheduler %s has not answered for %.0f s: it is killed, and its tasks run again", self.name, seconds
+            )
+            await self._kill()
+        return self._answers
+
+    async def _kill(self) -> None:
+        if self._child is None:
+            return
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            self._child.kill()
+            async with clean_up_timeout(_DYING_SECONDS):
+                await self._child.wait()
 
     async def _run(self) -> int:
         """One life of its process; the exit code."""
@@ -147,8 +180,8 @@ class PeerScheduler:
         match told:
             case {"event": event}:
                 self._parent.show(SchedulerEvent(**{**event, "at": datetime.fromisoformat(event["at"])}))
-            case {"partitions": numbers}:
-                self.partitions = frozenset(numbers)
+            case {"partitions": numbers, "incarnation": incarnation}:
+                self.partitions, self.incarnation = frozenset(numbers), incarnation
                 self._parent.on_partitions()
             case {"running": attempts}:
                 self.running = [(dag, run, task, seconds) for dag, run, task, seconds in attempts]
@@ -209,13 +242,23 @@ class Together:
     async def drain(self, grace: float) -> object:
         """Each keeps its partitions unless a scheduler elsewhere takes them."""
         if self._peers:
-            await asyncio.gather(self._scheduler.announce_drain(), *(peer.announce_drain() for peer in self._peers))
+            await self._announce()
         return await asyncio.gather(self._scheduler.drain(grace), *(peer.drain(grace) for peer in self._peers))
 
     async def stop(self, grace: float) -> object:
         await asyncio.gather(*(peer.stop() for peer in self._peers))
         await self._scheduler.stop(grace)
         return None
+
+    async def _announce(self) -> None:
+        """Have the fleet know of all that they drain; one that cannot say so itself must get no partitions either."""
+        announcing = asyncio.gather(*(peer.announce_drain() for peer in self._peers))
+        _, announced = await asyncio.gather(self._scheduler.announce_drain(), announcing)
+        silent = [peer.incarnation for peer, done in zip(self._peers, announced, strict=True) if not done]
+        for incarnation in silent:
+            if incarnation is not None:
+                async with self._scheduler.db.acquire() as conn:
+                    await set_draining(conn, incarnation)
 
     def running_attempts(self) -> Sequence[RunningAttempt]:
         found = [*self._scheduler.running_attempts()]

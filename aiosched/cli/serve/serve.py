@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from aiosched.cli.base.options import DagsFolder, Dsn, Output, UsageProblem
-from aiosched.cli.base.output import duration
+from aiosched.cli.base.output import counted, duration
 from aiosched.cli.base.page import offered_page
 from aiosched.cli.base.session import address, load_for_author_code, shown_path
 from aiosched.cli.serve.disk import logs_summary
@@ -323,7 +323,7 @@ class _Service:
             self.screen.fact("dags", f"{folder}   parsed elsewhere")
         executor = scheduler.executor
         each = f" in each of {self.number} schedulers" if self.number > 1 else ""
-        self.screen.fact("executor", f"{executor.name}, {executor.slots} slots{each}")
+        self.screen.fact("executor", f"{executor.name}, {counted(executor.slots, 'slot')}{each}")
         self.screen.fact("logs", logs_summary(self.settings))
 
     async def _first_pass(self, scheduler: Scheduler) -> Parser | None:

@@ -128,28 +128,37 @@ class Explanation:
 class Owner:
     """The scheduler that owns the partition of the DAG. No `name`: it has no owner.
 
-    `others` is how many other schedulers are alive.
+    `others` is how many other schedulers are alive and take over DAGs, `draining_others` how many are alive and do not.
     """
 
     name: str | None = None
     is_alive: bool = False
     is_draining: bool = False
     others: int = 0
+    draining_others: int = 0
 
 
 def scheduler_gate(owner: Owner) -> Gate:
     """Whether a living scheduler owns the DAG."""
     verdict, commands = Verdict.WAIT, () if owner.others else ("aiosched serve",)
-    if owner.name is None or (not owner.is_alive and not owner.others):
-        detail = "no living scheduler owns its partition yet" if owner.others else "no scheduler is alive"
-    elif not owner.is_alive:
-        detail = f"{owner.name} does not respond; another one takes over when its lease ends"
-    elif owner.is_draining:
-        after = "another one takes over its DAGs" if owner.others else "no other one is alive"
-        detail = f"{owner.name} is draining: it starts nothing new, {after}"
-    else:
+    if owner.is_alive and not owner.is_draining:
         verdict, detail, commands = Verdict.OK, f"{owner.name} is alive", ()
+    elif owner.is_alive:
+        detail = f"{owner.name} is draining: it starts nothing new, {_successor(owner)}"
+    elif not owner.others:
+        drain = "every scheduler that is alive is draining: none starts anything new"
+        detail = drain if owner.draining_others else "no scheduler is alive"
+    elif owner.name is None:
+        detail = "no living scheduler owns its partition yet"
+    else:
+        detail = f"{owner.name} does not respond; another one takes over when its lease ends"
     return Gate(name="scheduler", verdict=verdict, detail=detail, commands=commands)
+
+
+def _successor(owner: Owner) -> str:
+    if owner.others:
+        return "another one takes over its DAGs"
+    return "every other one is draining, too" if owner.draining_others else "no other one is alive"
 
 
 def paused_gate(dag_id: str, *, is_paused: bool) -> Gate:

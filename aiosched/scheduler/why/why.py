@@ -178,12 +178,10 @@ class _Reader:
         row = await why_rows.get_dag_row(conn, dag_id)
         incarnation = None if row is None else await why_rows.owner_of(conn, row.partition)
         mine = next((each for each in schedulers if each.incarnation == incarnation), None)
-        others = sum(each.alive for each in schedulers if each is not mine)
-        owner = Owner(others=others)
+        others = [each.draining for each in schedulers if each.alive and each is not mine]
+        owner = Owner(others=others.count(False), draining_others=others.count(True))
         if mine is not None:
-            owner = Owner(
-                name=mine.name or mine.hostname, is_alive=mine.alive, is_draining=mine.draining, others=others
-            )
+            owner = replace(owner, name=mine.name or mine.hostname, is_alive=mine.alive, is_draining=mine.draining)
         figures = mine.figures if mine is not None and mine.alive else None
         published = [each.figures or {} for each in schedulers if each.alive]
         rooms = [room for each in published for room in each.get("executor", {}).values()]
