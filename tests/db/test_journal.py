@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
 import pytest
 
 from aiosched.core.run.board import FinishedTry
@@ -275,3 +276,5 @@ async def test_a_server_process_that_is_asked_to_end_does_and_its_transaction_is
 
         assert not await journal.end_backend(other, backend)
         assert await states(other) == [None, None, None]
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+        await conn.fetchval("SELECT 1")  # it has noticed by then, and is closed without a word to the server

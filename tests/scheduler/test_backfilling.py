@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -472,35 +471,3 @@ async def test_the_first_run_of_a_backfill_does_not_look_at_the_past_and_the_oth
         assert (await it.states(third), await it.states(fourth)) == ({"a": "queued"}, {"a": None})
         await it.finish("a", run_id=third)
         assert await it.states(fourth) == {"a": "queued"}
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-async def test_a_backfill_whose_end_was_not_stored_before_a_quarantine_ends_after_it(
-    dsn: str, late: FakeClock, restarts: bool
-) -> None:
-    """Its runs are over, so nothing of its DAG is left to be read but the backfill itself."""
-    async with running(dsn, late, daily()) as it:
-        with broken_completion():
-            await backfill(it, 3, 4)
-            await it.finish_all()
-            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
-            await it.settled()
-        assert not await completed(it)
-        if not restarts:
-            await it.advance(16.0)
-            assert await completed(it)
-    async with running(dsn, late) as it:
-        await it.advance(16.0)
-
-        assert await completed(it)
-        await it.assert_consistent()
-
-
-@contextlib.contextmanager
-def broken_completion() -> Iterator[None]:
-    async def fail(*_: object) -> None:
-        raise ValueError("this backfill does not end")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aiosched.scheduler.runs.backfills.backfills.complete_backfill", fail)
-        yield

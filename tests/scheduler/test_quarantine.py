@@ -467,3 +467,33 @@ async def test_two_dags_that_fail_together_are_not_all_dags(dsn: str, clock: Fak
         await it.finish_all()
         assert [await it.runs(dag_id) for dag_id in ("bad", "worse", "good")] == [{"r": "success"}] * 3
         await it.assert_consistent()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_backfill_whose_end_was_not_stored_before_a_quarantine_ends_after_it(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    """Its runs are over, so nothing of its DAG is left to be read but the backfill itself."""
+
+    async def fail(*_: object) -> None:
+        raise ValueError("this backfill does not end")
+
+    async def completed(it: Running) -> list[bool]:
+        return [row[0] for row in await it.fetch("SELECT completed_at IS NOT NULL FROM backfill")]
+
+    daily = dag("d", schedule=timedelta(days=1), start_date=NEW_YEAR, catchup=False)
+    clock.at = NEW_YEAR + timedelta(days=20)
+    async with running(dsn, clock, daily) as it:
+        with monkeypatch.context() as patch:
+            patch.setattr("aiosched.scheduler.runs.backfills.backfills.complete_backfill", fail)
+            dates = {"from": NEW_YEAR.isoformat(), "to": (NEW_YEAR + timedelta(days=1)).isoformat()}
+            await it.ask("backfill_create", "d", **dates)
+            await it.finish_all()
+            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
+            await it.settled()
+        assert await completed(it) == [False]
+        await it.advance(0.0 if restarts else 16.0)
+        assert await completed(it) == [not restarts]
+    async with running(dsn, clock) as it:
+        await it.advance(16.0)
+        assert await completed(it) == [True]
