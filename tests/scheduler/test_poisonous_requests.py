@@ -52,6 +52,25 @@ async def test_the_fourth_owner_refuses_it_and_applies_the_others(dsn: str, cloc
     assert "pause: 3 schedulers died or stalled while they applied it, so no other one tries" in str(refused)
 
 
+async def test_a_connection_that_breaks_while_an_attempt_is_counted_is_no_death(
+    dsn: str, clock: FakeClock, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, breaks = await leave(db, "pause", "a"), 4
+    store = inbox.count_attempts
+
+    async def count(*args: Any) -> None:
+        nonlocal breaks
+        await store(*args)
+        if breaks:
+            breaks -= 1
+            raise ConnectionResetError("it is stored, and the answer is lost")
+
+    monkeypatch.setattr(inbox, "count_attempts", count)
+    async with running(dsn, clock, dag("a"), settle=False):
+        assert (await answer_of(db, number)).state == "applied"
+    assert breaks == 0
+
+
 async def test_what_waits_behind_a_suspect_is_not_counted_with_it(
     dsn: str, clock: FakeClock, db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

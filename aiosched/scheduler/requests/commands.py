@@ -122,9 +122,9 @@ async def _counted(session: Session, commands: Sequence[Command]) -> AsyncIterat
     """Store that these requests are begun; if this process ends in the block, its successor knows."""
     attempts = session.env.requests
     begun = attempts.begin(command for command in commands if not attempts.is_poisonous(command))
-    async with session.env.db.acquire() as conn:
-        await inbox.count_attempts(conn, begun)
     try:
+        async with session.env.db.acquire() as conn:
+            await inbox.count_attempts(conn, begun)  # perhaps stored, too, if it raises
         yield
     finally:
         attempts.survive(begun)
