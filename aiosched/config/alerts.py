@@ -48,7 +48,7 @@ class AlertRuleSettings(BaseModel):
     seconds: float | None = Field(default=None, ge=0, le=1e9, description="seconds that it lasts at least")
     factor: float | None = Field(default=None, ge=1, le=1000, description="times the usual p95 of the DAG's runs")
     remind_seconds: float | None = Field(
-        default=None, ge=0, le=1e9, description="seconds between reminders; unset: none"
+        default=None, ge=60, le=1e9, description="seconds between reminders; unset: none"
     )
     quiet_from: str | None = Field(default=None, description="begin of the quiet hours, HH:MM")
     quiet_until: str | None = Field(default=None, description="end of the quiet hours, HH:MM")

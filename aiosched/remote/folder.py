@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -132,7 +133,7 @@ class RemoteFolder:
         at = self._at(path)
         if self._is_local:  # no partial file is ever seen under this name
             target = Path(at)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folders(target.parent)
             new = target.parent / f".{token_hex(8)}.new"
             try:
                 with new.open("wb") as file:
@@ -148,6 +149,18 @@ class RemoteFolder:
                 raise
             self._fs.makedirs(str(PurePosixPath(at).parent), exist_ok=True)
             self._put(at, fill, data)
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make what is missing. Each gets the mode of the store's own folder: tasks may run as several users."""
+        root = Path(self._at(""))
+        mode = stat.S_IMODE(root.stat().st_mode) if root.is_dir() else None
+        for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+            try:
+                missing.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            if mode is not None:
+                missing.chmod(mode)
 
     def _put(self, at: str, fill: Callable[[Any], Any], data: bytes | None) -> None:
         if data is not None:

@@ -37,7 +37,8 @@ class RunHandle:
     async def wait(self, timeout: float | None = None) -> RunState:
         """Wait until the run has ended; returns success or failed. Raises TimeoutError after `timeout` seconds.
 
-        The end of a run of this scheduler is noticed at once; a run of another one is polled every few seconds.
+        The end of a run of this scheduler is noticed at once; a run of another one is polled every few seconds. Give a
+        timeout where people may pause the DAG: a run of a paused one does not start.
         """
         with self._scheduler.notified_of_end(self.key) as ended:
             async with asyncio.timeout(timeout):

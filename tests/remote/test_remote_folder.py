@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +84,21 @@ def test_no_empty_folders_are_left_in_a_file_system(tmp_path: Path) -> None:
     store.remove_tree("d")
 
     assert sorted(path.name for path in (tmp_path / "store").rglob("*")) == ["2", "a", "c"]
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o2775, 0o700])
+def test_folders_in_a_file_system_have_the_mode_of_the_store(tmp_path: Path, mode: int) -> None:
+    """Tasks of one run may run as several users, and whoever removes files may be another one."""
+    root = tmp_path / "store"
+    root.mkdir()
+    root.chmod(mode)
+    before = os.umask(0o077)
+    try:
+        RemoteFolder(f"file://{root}", setting="xcom.remote").write("a/b/1", b"x")
+    finally:
+        os.umask(before)
+
+    assert [stat.S_IMODE((root / folder).stat().st_mode) for folder in ("a", "a/b")] == [mode, mode]
 
 
 def test_to_read_a_missing_file_is_its_own_error(store: RemoteFolder) -> None:
