@@ -70,9 +70,9 @@ def load_file(
     before the import. Warnings are collected only in the main thread, because that affects the whole process.
     """
     install(defaults().airflow)
+    finder.watch(root)
     _make_importable(root)
     load_plugins(defaults().plugins_folder)
-    finder.watch(root)
     finder.refresh()
     finder.begin()
     try:

@@ -114,11 +114,19 @@ class SourceFinder:
         self._files: dict[str, _File] = {}  # by absolute path
         self._modules: dict[str, ModuleSpec] = {}  # by name, of these files; and namespace packages
         self._late: dict[str, None] = {}  # files first imported by a running task, not along with a DAG file
+        self._outdated: dict[str, ModuleSpec] = {}  # by name, modules that `forget` met while they were imported
         self._loading = threading.local()
-        self.forgotten = 0  # how often `forget` was called
+        self._lock = threading.Lock()
+        self._forgotten = 0
+
+    @property
+    def forgotten(self) -> int:
+        """How often modules were unloaded, so that an import knows whether that happened meanwhile."""
+        with self._lock:
+            return self._forgotten
 
     def watch(self, root: Path) -> None:
-        """Track the modules below `root` that are imported from now on."""
+        """Track the modules below `root` that are imported from now on. Call it before they can be found."""
         prefix = str(root.absolute()) + os.sep
         if prefix not in self._roots:
             self._roots = (*self._roots, prefix)
@@ -136,7 +144,7 @@ class SourceFinder:
         if spec.origin is None:
             folders = [str(place) for place in spec.submodule_search_locations or ()]
             if any(self._is_ours(folder + os.sep) for folder in folders):
-                self._modules[name] = spec
+                self._record_module(spec)
         elif self._is_ours(spec.origin):
             if type(spec.loader) is SourceFileLoader:
                 spec.loader = _FolderModule(name, spec.origin, self)
@@ -145,7 +153,7 @@ class SourceFinder:
                 self.record(spec.loader.archive, content, stamp)
             else:
                 return spec  # an extension module: a process cannot import it twice
-            self._modules[name] = spec
+            self._record_module(spec)
         return spec
 
     def invalidate_caches(self) -> None:
@@ -184,23 +192,46 @@ class SourceFinder:
         return module in self._modules
 
     def has_changed(self) -> bool:
-        """Whether any of the imported files has changed."""
-        return any(file.has_changed(path) for path, file in list(self._files.items()))
+        """Whether any of the imported files has changed, or had when its import ended."""
+        outdated = any(not _is_being_imported(spec) for spec in list(self._outdated.values()))
+        return outdated or any(file.has_changed(path) for path, file in list(self._files.items()))
 
     def has_late_changes(self) -> bool:
         """Whether a file has changed that a running task imported, which is no part of the source of its DAG file."""
         return any(file.has_changed(path) for path in list(self._late) if (file := self._files.get(path)) is not None)
 
     def forget(self) -> None:
-        """Unload all modules of the DAGs folders, so that the next import of each runs its current code."""
-        self.forgotten += 1
-        for name in list(self._modules):
+        """Unload all modules of the DAGs folders, so that the next import of each runs its current code.
+
+        Those that other threads are importing right now are unloaded later: Python's import needs them until it ends.
+        """
+        with self._lock:
+            self._forgotten += 1
+            known = self._outdated | self._modules
+            self._modules, self._outdated = {}, {}
+            self._unload(known)
+            self._files.clear()
+            self._late.clear()
+
+    def forget_outdated(self) -> None:
+        """Unload what `forget` could not, as far as its import has ended."""
+        with self._lock:
+            outdated, self._outdated = self._outdated, {}
+            self._unload(outdated)
+
+    def _record_module(self, spec: ModuleSpec) -> None:
+        with self._lock:
+            self._modules[spec.name] = spec
+
+    def _unload(self, modules: Mapping[str, ModuleSpec]) -> None:
+        for name, spec in modules.items():
             module = sys.modules.get(name)
-            if module is not None and getattr(module, "__spec__", None) is self._modules[name]:
+            if module is None:
+                self._modules.setdefault(name, spec)  # found, and about to be imported; or that failed
+            elif getattr(module, "__spec__", None) is spec and _is_being_imported(spec):
+                self._modules[name] = self._outdated[name] = spec
+            elif getattr(module, "__spec__", None) is spec:
                 del sys.modules[name]
-        self._modules.clear()
-        self._files.clear()
-        self._late.clear()
 
     def park(self, root: Path) -> ParkedModules:
         """Take the modules of all DAGs folders, and the entries of `root` in `sys.path`, out of this process."""
@@ -280,6 +311,10 @@ def _kept_code(path: str, key: bytes, source: str) -> CodeType | None:
     except (OSError, EOFError, ValueError, TypeError):
         return None
     return code if isinstance(code, CodeType) and code.co_filename == source else None
+
+
+def _is_being_imported(spec: ModuleSpec) -> bool:
+    return bool(getattr(spec, "_initializing", False))  # as Python's import asks before it waits for another thread
 
 
 def _is_settled(stamp: Stamp) -> bool:

@@ -392,6 +392,7 @@ def _load_as_it_is(path: Path, root: Path, member: str | None) -> LoadedFile:
         loaded = load_file(path, root=root, member=member)
         if finder.forgotten == known:
             return loaded
+        finder.forget_outdated()
 
 
 def _has_changed(path: Path, digest: str) -> bool:
