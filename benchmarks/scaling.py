@@ -3,6 +3,9 @@
 On a machine with few cores throughput cannot grow with them. What can be measured: processor time of the schedulers
 and of PostgreSQL a task, transactions, WAL and its syncs, and what sessions wait for. If none of these grows with
 the number of schedulers, they share nothing but the database; scaling_model.py says what more cores would give.
+
+The same work for more schedulers leaves each of them fewer tasks for a commit, so a task costs more. Chains are also
+measured with as many for each scheduler as one has alone: then a task that costs more shows what is shared.
 """
 
 from __future__ import annotations
@@ -28,7 +31,12 @@ from benchmarks.stage import Stage, stage, start_serve
 from benchmarks.verify import verify
 
 NUMBERS: Final = (1, 2, 4, 8)
-SHAPES: Final = (Shape("parallel-1000x10", 1000, 10, ()), Shape("linear-20x100", 20, 100, linear(100)))
+CHAINS: Final = Shape("linear-20x100", 20, 100, linear(100))
+WORK: Final = {  # and whether there is as much for each scheduler
+    "parallel": (Shape("parallel-1000x10", 1000, 10, ()), False),
+    "chains": (CHAINS, False),
+    "chains for each": (CHAINS, True),
+}
 _LOOK: Final = 0.02  # seconds between two looks at what sessions wait for
 _WAITING: Final = """
     SELECT wait_event_type || ': ' || wait_event AS what, count(*) AS number FROM pg_stat_activity
@@ -65,14 +73,14 @@ class Measured:
 
 
 async def scaling(dags: int, timeout: float, *, rounds: int = 3, lead: float | None = None) -> Finding:
-    """Each shape by each number of schedulers in turn, `rounds` times; `dags` of the parallel shape."""
-    shapes = (SHAPES[0].resized(dags), SHAPES[1].resized(min(dags, SHAPES[1].dags)))
+    """Each shape by each number of schedulers in turn, `rounds` times; at most `dags` of each shape."""
     runs: dict[tuple[str, int], list[Measured]] = {}
     for _ in range(rounds):
-        for shape in shapes:
-            for number in NUMBERS:
+        for number in NUMBERS:
+            for name, (shape, grows) in WORK.items():
+                shape = shape.resized(min(dags, shape.dags) * (number if grows else 1))
                 measured = await _one(shape, number, timeout, 20.0 + shape.dags / 40 if lead is None else lead)
-                runs.setdefault((shape.name.split("-")[0], number), []).append(measured)
+                runs.setdefault((name, number), []).append(measured)
     figures = [figure for (name, number), some in runs.items() for figure in _figures(name, number, some)]
     async with stage() as at:
         about = f"`serve --schedulers {', '.join(map(str, NUMBERS))}`, inline, {await postgres(at.conn)}"

@@ -177,14 +177,18 @@ async def test_a_fleet_of_processes_shares_out_a_shape() -> None:
 async def test_what_schedulers_of_one_machine_share_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of `serve` that start and stop: that takes some seconds."""
     monkeypatch.setattr(scaling, "NUMBERS", (2,))
-    monkeypatch.setattr(scaling, "SHAPES", (Shape("parallel-6x2", 6, 2, ()), Shape("linear-2x3", 2, 3, linear(3))))
+    work = {
+        "parallel": (Shape("parallel-6x2", 6, 2, ()), False),
+        "chains": (Shape("linear-2x3", 2, 3, linear(3)), True),
+    }
+    monkeypatch.setattr(scaling, "WORK", work)
 
     finding = await scaling.scaling(4, 60.0, rounds=1, lead=8.0)
 
     assert not finding.problems
     assert figure(finding, "parallel, 2: schedulers' processor time a task").value > 0
-    assert figure(finding, "linear, 2: WAL a task").value > 0
-    assert figure(finding, "linear, 2: deadlocks").value == 0
+    assert figure(finding, "chains, 2: WAL a task").value > 0
+    assert figure(finding, "chains, 2: deadlocks").value == 0
 
 
 async def test_the_memory_of_serve_is_read_idle_and_under_load() -> None:
