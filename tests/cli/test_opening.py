@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -72,3 +73,20 @@ def test_the_page_of_a_list_has_its_filters() -> None:
     midnight = NOON.replace(hour=0)
     days = [list_path("runs", WantedRuns(until=until)).rpartition("to=")[2] for until in (midnight, NOON)]
     assert days == [f"{midnight:%Y-%m-%d}", f"{midnight + timedelta(days=1):%Y-%m-%d}"]
+
+
+def test_an_address_at_which_nothing_answers_is_named(on_db: Cli, tmp_path: Path) -> None:
+    cli = Cli(on_db.dsn, tmp_path / "home")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{other.getsockname()[1]}"
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "web.address").write_text(f"{url}\n")
+
+        silent = cli("web", "address")
+        other.listen()
+        answered = cli("web", "address")
+
+    assert silent.stdout.startswith(f"{url}/?token=")
+    assert silent.stderr.splitlines() == [f"nothing answers at {url} yet: `aiosched serve` starts the web server"]
+    assert (answered.stdout.startswith(f"{url}/?token="), answered.stderr) == (True, "")

@@ -197,8 +197,15 @@ def test_the_doctor_without_any_database_says_how_to_begin(cli: Cli, tmp_path: P
 def test_the_doctor_and_the_banner_say_when_the_disk_runs_low(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "LEAST_FREE", 1 << 80)
 
-    assert "MiB are free on the disk of the logs" in (disk.low_disk(tmp_path / "not" / "there") or "")
+    assert "MiB are free on the disk of the logs" in (disk.problem_with(tmp_path / "not" / "there") or "")
     assert "WARNING: only" in disk.logs_summary(Settings())
+
+
+@pytest.mark.parametrize("place", ["/proc", __file__])
+def test_a_folder_of_logs_that_cannot_be_made_is_named(place: str) -> None:
+    assert disk.problem_with(Path(place) / "x" / "logs") == (
+        f"the folder of the logs cannot be made: {place} holds no files of users"
+    )
 
 
 def test_the_doctor_counts_what_is_healthy(on_db: Cli) -> None:

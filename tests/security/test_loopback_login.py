@@ -217,6 +217,20 @@ async def test_a_setting_gives_this_machine_back_to_all_of_its_users(db: Databas
     assert (page.url, page.login) == (URL, "no login: every user and program of this machine is an administrator")
 
 
+@pytest.mark.parametrize(
+    ("web", "shown"),
+    [
+        (WebSettings(prefix="/flows"), f"{URL}/flows"),
+        (WebSettings(base_url="https://flows.example/", prefix="/flows"), "https://flows.example"),
+    ],
+)
+async def test_the_address_is_that_for_people(db: Database, web: WebSettings, shown: str) -> None:
+    settings = Settings(web=web)
+
+    assert (await page_at(settings, db, URL)).url.partition("?")[0] == f"{shown}/"
+    assert (await page_at(settings, db, URL, "/runs?state=failed")).url.startswith(f"{shown}/runs?state=failed&token=")
+
+
 async def test_only_its_user_reads_the_files_with_an_address(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

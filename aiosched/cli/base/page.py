@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import html
 import os
+import socket
 import webbrowser
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _ADDRESS: Final = "web.address"
 _OPENED: Final = "open.html"
+_ANSWERS_WITHIN: Final = 2.0  # seconds
 _LOGINS: Final = {
     None: "no login: every user and program of this machine is an administrator",
     "none": "no login",
@@ -65,11 +68,15 @@ async def offered_page(settings: Settings, db: Database, url: str) -> AsyncItera
 
 
 async def page_at(settings: Settings, db: Database, url: str, path: str = "/") -> WebPage:
-    """A page of the server at `url`, with a new one-time token if that is how one logs in. Raises Refused."""
+    """A page of the server at `url`, with a new one-time token if that is how one logs in. Raises Refused.
+
+    Its address is that for people: `web.base_url` if it is set, otherwise `url` and `web.prefix`.
+    """
     from aiosched.db.people.local_logins import make_link, make_local_user
     from aiosched.web.auth.passwords import hash_token, new_token
     from aiosched.web.server.ports import asks_for_token
 
+    url = (settings.web.base_url or url + settings.web.prefix).rstrip("/")
     if not asks_for_token(settings.web):
         return WebPage(url if path == "/" else url + path, _LOGINS[settings.web.auth], settings.core.home)
     await make_local_user(db)
@@ -86,6 +93,16 @@ def served_address(settings: Settings) -> str:
     except OSError:
         host = settings.web.host.strip("[]")
         return f"http://{f'[{host}]' if ':' in host else host}:{settings.web.port}"
+
+
+def answers(url: str) -> bool:
+    """Whether something listens at an address of a web server."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 80), timeout=_ANSWERS_WITHIN).close()
+    except OSError:
+        return False
+    return True
 
 
 def _write_private(path: Path, text: str) -> bool:

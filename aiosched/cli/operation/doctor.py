@@ -18,7 +18,7 @@ import typer
 from aiosched.cli.base.options import Dsn, Output
 from aiosched.cli.base.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.base.session import load, open_database, shown_path
-from aiosched.cli.serve.disk import low_disk
+from aiosched.cli.serve.disk import problem_with
 from aiosched.clock import SystemClock
 from aiosched.errors import BundleError, ConfigError, DatabaseError, RemoteStorageError, SecretBackendError
 
@@ -76,8 +76,8 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
     if is_here:
         yield await asyncio.to_thread(_airflow, settings.core.airflow)
         yield await asyncio.to_thread(_isolation, settings)
-    if (low := low_disk(settings.logs_folder)) is not None:
-        yield Finding("disk", "error", low, "free some, or lower logs.retention_days")
+    if (problem := problem_with(settings.logs_folder)) is not None:
+        yield Finding("disk", "error", problem, "free some, lower logs.retention_days, or change logs.folder")
     async for finding in _stores(settings):
         yield finding
     async for finding in _plugins(settings):

@@ -16,18 +16,21 @@ LEAST_FREE: Final = 1 << 30  # bytes
 
 
 def logs_summary(settings: Settings) -> str:
-    """For the banner: where logs are and how long they are kept, with a warning if the disk runs low."""
+    """For the banner: where logs are, how long they are kept, and what is wrong with that place."""
     days = settings.logs.retention_days
     folder = settings.logs.folder or settings.core.home / "logs"
     kept = f"kept for {days:g} days after a run" if days else "kept for ever"
-    low = low_disk(settings.logs_folder)
+    problem = problem_with(settings.logs_folder)
     remote = "" if settings.logs.remote is None else f" and {hide_password(settings.logs.remote)}"
-    return f"{shown_path(folder)}{remote}, {kept}" + (f"   WARNING: {low}" if low else "")
+    return f"{shown_path(folder)}{remote}, {kept}" + (f"   WARNING: {problem}" if problem else "")
 
 
-def low_disk(folder: Path) -> str | None:
-    """A message if little is free on the disk of `folder` (which need not exist yet); None if it is enough."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    return None if free >= LEAST_FREE else f"only {free >> 20} MiB are free on the disk of the logs"
+def problem_with(folder: Path) -> str | None:
+    """What is wrong with the place of the logs, which need not exist yet: it cannot be made, or little is free."""
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    usage = shutil.disk_usage(place)
+    if not place.is_dir() or usage.total == 0:  # a file, or a file system of the kernel
+        return f"the folder of the logs cannot be made: {place} holds no files of users"
+    return None if usage.free >= LEAST_FREE else f"only {usage.free >> 20} MiB are free on the disk of the logs"

@@ -9,7 +9,7 @@ import typer
 
 from aiosched.cli.base.options import Dsn, Output
 from aiosched.cli.base.output import report, talk
-from aiosched.cli.base.page import WebPage, page_at, served_address
+from aiosched.cli.base.page import WebPage, answers, page_at, served_address
 from aiosched.cli.base.session import load, open_database
 
 app = typer.Typer(
@@ -30,12 +30,15 @@ def address(
 ) -> None:
     """Print the address, with a new one-time token if the server logs in by token."""
     settings = load(database__dsn=dsn).settings
+    server = served_address(settings)
 
     async def find() -> WebPage:
         async with open_database(settings) as db:
-            return await page_at(settings, db, served_address(settings))
+            return await page_at(settings, db, server)
 
     page = asyncio.run(find())
+    if not answers(server):
+        talk(f"nothing answers at {server} yet: `aiosched serve` starts the web server")
     if open_browser and not page.open():
         talk("there is no browser on this machine: open the address yourself")
     if output is not None:
