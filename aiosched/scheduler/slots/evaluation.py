@@ -75,10 +75,7 @@ def decide(context: DecisionContext, now: datetime) -> None:
 
 def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
     """Apply the next reports; those that fail wait until their DAG is taken up again, or are set aside."""
-    if len(context.attempts.reports) > _REPORTS_PER_PASS:
-        number = _bring_forward(context)
-    else:
-        number = len(context.attempts.reports)
+    number = _bring_forward(context)
     reports, failures, kept = context.attempts.reports, list[DagFailure](), list[Report]()
     try:
         for _ in range(number):
@@ -98,6 +95,8 @@ def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
 def _bring_forward(context: DecisionContext) -> int:
     """Put the reports of this pass before all others, each DAG's oldest; returns how many they are."""
     boards, reports = context.cache.boards, context.attempts.reports
+    if len(reports) <= _REPORTS_PER_PASS:
+        return len(reports)
     dags = [board.run.dag_id if (board := boards.get(report.key.run)) else "" for report in reports]
     shares = fair_shares(Counter(dags), _REPORTS_PER_PASS)
     now, later = deque[Report](), list[Report]()
@@ -125,10 +124,8 @@ def _apply(context: DecisionContext, report: Report, now: datetime) -> None:
         context.metrics.stale_reports += 1
         logger.debug("stale report %s of %s", report.outcome, tuple(report.key))
         if report.outcome is not Outcome.STARTED and not is_trigger(report.key):
-            if report.inbox_id is None:
-                cache.unstored.pending.effects.dropped.append(
-                    report
-                )  # the decisions may be lost, and it is needed then
+            if report.inbox_id is None:  # the decisions may be lost, and it is needed then
+                cache.unstored.pending.effects.dropped.append(report)
             cache.work.room_changed = True  # it was stopped, and has freed its executor's slot only now
             context.wakeups.enqueueing.wake()
         return
@@ -183,12 +180,7 @@ def _wake(context: DecisionContext, board: Board, instance: Instance | None, now
         if board.find(instance.task, instance.map_index) is instance:  # the run was not reloaded meanwhile
             board.wake(instance)
             board.time_out_trigger(instance, now)
-    elif not context.cache.dags[board.run.dag_id].row.is_paused:
+    elif not context.cache.dags[board.run.dag_id].row.is_paused and board.run.state is RunState.RUNNING:
         timeout, start = board.graph.spec.dagrun_timeout, board.run.start_date
-        if (
-            board.run.state is RunState.RUNNING
-            and timeout is not None
-            and start is not None
-            and (now - start).total_seconds() > timeout
-        ):
+        if timeout is not None and start is not None and (now - start).total_seconds() > timeout:
             board.time_out(now)
