@@ -88,7 +88,7 @@ async def _load_instances(t: Transaction, keys: list[int]) -> Answer:
 
 
 @handles(schedules.SCHEDULE_POSITIONS)
-async def _schedule_positions(t: Transaction, dag_ids: list[str]) -> Answer:
+async def _schedule_positions(t: Transaction, dag_ids: list[str], most: int | None) -> Answer:
     rows = sorted((row for _, row in t.rows("dag_run") if row["logical_date"]), key=lambda row: row["logical_date"])
     found = []
     for dag_id in dag_ids:
@@ -96,8 +96,18 @@ async def _schedule_positions(t: Transaction, dag_ids: list[str]) -> Answer:
         made = [row for row in dated if row["triggered_by"] == schedules.BY_TIMETABLE]
         start, end = (made[-1]["data_interval_start"], made[-1]["data_interval_end"]) if made else (None, None)
         taken = [row["logical_date"] for row in dated if start is None or row["logical_date"] >= start]
-        found.append((dag_id, start, end, taken or None))
+        found.append((dag_id, start, end, taken[:most] or None))
     return answer("dag_id data_interval_start data_interval_end dates", found)
+
+
+@handles(schedules.DATES_FROM)
+async def _dates_from(t: Transaction, dag_ids: list[str], firsts: list[datetime]) -> Answer:
+    dated = [(row["dag_id"], row["logical_date"]) for _, row in t.rows("dag_run") if row["logical_date"]]
+    taken = [
+        [date for of, date in dated if of == each and date >= first]
+        for each, first in zip(dag_ids, firsts, strict=True)
+    ]
+    return answer("dag_id dates", [(dag_id, dates or None) for dag_id, dates in zip(dag_ids, taken, strict=True)])
 
 
 @handles(runs.INSERT_RUNS)

@@ -213,14 +213,15 @@ def next_(
     from aiosched.core.timetables import condition_of, zone
     from aiosched.errors import TimetableError
 
-    spec, position = _from_files(dag_id, dags) if dags is not None else asyncio.run(_from_database(dag_id, dsn))
+    now = datetime.now(UTC)
+    spec, position = _from_files(dag_id, dags) if dags is not None else asyncio.run(_from_database(dag_id, dsn, now))
     try:
         shown_in = zone(tz or spec.timezone)
     except TimetableError as error:
         raise UsageProblem(f"--tz: {error}") from None
     coming = [
         NextRunLine(u.run.logical_date, u.run.interval.start, u.run.interval.end, u.run.run_after, u.note)
-        for u in coming_runs(spec, position, now=datetime.now(UTC), n=number)
+        for u in coming_runs(spec, position, now=now, n=number)
     ]
 
     def local(instant: datetime) -> str:
@@ -247,7 +248,7 @@ def _from_files(dag_id: str, dags: Path) -> tuple[DagSpec, SchedulePosition]:
         return find_dag(dag_id, load(core__dags_folder=dags).settings).to_spec(), SchedulePosition()
 
 
-async def _from_database(dag_id: str, dsn: str | None) -> tuple[DagSpec, SchedulePosition]:
+async def _from_database(dag_id: str, dsn: str | None, now: datetime) -> tuple[DagSpec, SchedulePosition]:
     from aiosched.db.queries.queries import get_dag, get_spec
     from aiosched.db.statements.schedules import schedule_positions
 
@@ -256,7 +257,7 @@ async def _from_database(dag_id: str, dsn: str | None) -> tuple[DagSpec, Schedul
             talk(f"{dag_id} is paused: no run is made before an unpause")
         spec = await get_spec(db, dag_id)
         async with db.acquire() as conn:
-            return spec, (await schedule_positions(conn, [spec]))[dag_id]
+            return spec, (await schedule_positions(conn, [spec], now))[dag_id]
 
 
 # ---- check ----

@@ -24,6 +24,7 @@ from aiosched.core.timetables import (
     upcoming,
 )
 from aiosched.core.values.states import RunState
+from aiosched.errors import TimetableError
 
 FIRST_PAUSE: Final = timedelta(seconds=1)  # the pause of @continuous after one failure; each further failure doubles it
 LONGEST_PAUSE: Final = timedelta(minutes=5)
@@ -47,7 +48,8 @@ class SchedulePosition(NamedTuple):
     """The position of a DAG's schedule.
 
     last      the interval of the latest run that the schedule has created, by logical date; None before the first
-    taken     the logical dates, from the start of `last` on, at which the DAG has runs of any type
+    taken     the logical dates, from the start of `last` on, at which the DAG has runs of any type; those before
+              `first_date` may be left out
     failures  only for `@continuous`: its latest runs, if they failed
     """
 
@@ -72,6 +74,15 @@ def next_scheduled_run(spec: DagSpec, position: SchedulePosition, now: datetime)
     while run is not None and (run.logical_date in position.taken or _is_before(run, position.last)):
         run = compute_next(spec, run.interval, now)
     return run
+
+
+def first_date(spec: DagSpec, last: DataInterval | None, now: datetime) -> datetime | None:
+    """The first logical date that `next_scheduled_run` tries after `last`; None if it tries none."""
+    try:
+        run = compute_next(spec, last, now)
+    except TimetableError:  # it raises that, too
+        return None
+    return None if run is None else run.logical_date
 
 
 def _is_before(run: NextRun, last: DataInterval | None) -> bool:

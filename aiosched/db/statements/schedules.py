@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from aiosched.core.creation.next_run import (
@@ -10,6 +11,7 @@ from aiosched.core.creation.next_run import (
     FailureStreak,
     SchedulePosition,
     failure_streak,
+    first_date,
     is_continuous,
 )
 from aiosched.core.graph.spec import DagSpec
@@ -21,8 +23,11 @@ BY_TIMETABLE: Final = (
     "timetable"  # `triggered_by` of the runs that the schedule creates, even after a backfill took them over
 )
 
+MOST_TAKEN: Final = 100  # dates of a DAG that are read before it is known from which one on they matter
+
 # The latest run that each DAG's schedule has created, by logical date, and the dates from its interval on that have a
-# run. Runs of backfills do not move the schedule. Index: uq_dag_run_dag_id_logical_date, backwards and as a range.
+# run, the $2 earliest of them (NULL: all). Runs of backfills do not move the schedule.
+# Index: uq_dag_run_dag_id_logical_date, backwards and as a range.
 SCHEDULE_POSITIONS: Final = f"""
     SELECT d.dag_id, latest.data_interval_start, latest.data_interval_end, taken.dates
       FROM unnest($1::text[]) AS d (dag_id)
@@ -32,8 +37,19 @@ SCHEDULE_POSITIONS: Final = f"""
          ORDER BY logical_date DESC LIMIT 1
      ) AS latest ON true
      CROSS JOIN LATERAL (
-        SELECT array_agg(logical_date ORDER BY logical_date) AS dates FROM dag_run
-         WHERE dag_id = d.dag_id AND logical_date >= coalesce(latest.data_interval_start, '-infinity')
+        SELECT array_agg(logical_date) AS dates FROM (
+            SELECT logical_date FROM dag_run
+             WHERE dag_id = d.dag_id AND logical_date >= coalesce(latest.data_interval_start, '-infinity')
+             ORDER BY logical_date LIMIT $2::bigint
+        ) AS earliest
+     ) AS taken
+"""
+
+# The dates of each DAG from a date on that have a run. Index: uq_dag_run_dag_id_logical_date, as a range.
+DATES_FROM: Final = """
+    SELECT d.dag_id, taken.dates FROM unnest($1::text[], $2::timestamptz[]) AS d (dag_id, first)
+     CROSS JOIN LATERAL (
+        SELECT array_agg(logical_date) AS dates FROM dag_run WHERE dag_id = d.dag_id AND logical_date >= d.first
      ) AS taken
 """
 
@@ -50,17 +66,37 @@ LATEST_STATES: Final = f"""
 """
 
 
-async def schedule_positions(conn: DatabaseConnection, specs: Sequence[DagSpec]) -> dict[str, SchedulePosition]:
-    """The position of each DAG's schedule, by DAG id; a schedule without runs by the clock is at its start."""
+async def schedule_positions(
+    conn: DatabaseConnection, specs: Sequence[DagSpec], now: datetime | None
+) -> dict[str, SchedulePosition]:
+    """The position of each DAG's schedule, by DAG id; a schedule without runs by the clock is at its start.
+
+    With `now`, what is taken before the first date that could be next is left out where there is much of it.
+    """
     found = {spec.dag_id: SchedulePosition() for spec in specs}
-    scheduled = [spec.dag_id for spec in specs if spec.timetable.can_be_scheduled]
+    scheduled = {spec.dag_id: spec for spec in specs if spec.timetable.can_be_scheduled}
     if not scheduled:
         return found
     failures = await _failures(conn, [spec.dag_id for spec in specs if is_continuous(spec)])
-    for dag_id, start, end, dates in await conn.fetch(SCHEDULE_POSITIONS, scheduled):
+    most = None if now is None else MOST_TAKEN + 1
+    crowded: dict[str, datetime] = {}
+    for dag_id, start, end, dates in await conn.fetch(SCHEDULE_POSITIONS, list(scheduled), most):
         last = None if start is None else DataInterval(start, end)
         found[dag_id] = SchedulePosition(last, frozenset(dates or ()), failures.get(dag_id))
+        if now is not None and dates is not None and len(dates) > MOST_TAKEN:
+            first = first_date(scheduled[dag_id], last, now)
+            if first is not None:
+                crowded[dag_id] = first
+    for dag_id, taken in (await _dates_from(conn, crowded)).items():
+        found[dag_id] = found[dag_id]._replace(taken=taken)
     return found
+
+
+async def _dates_from(conn: DatabaseConnection, firsts: Mapping[str, datetime]) -> dict[str, frozenset[datetime]]:
+    if not firsts:
+        return {}
+    rows = await conn.fetch(DATES_FROM, list(firsts), list(firsts.values()))
+    return {dag_id: frozenset(dates or ()) for dag_id, dates in rows}
 
 
 async def _failures(conn: DatabaseConnection, dag_ids: Sequence[str]) -> dict[str, FailureStreak | None]:

@@ -154,7 +154,7 @@ async def _due_elsewhere(
     versions, _ = await load_versions(conn, {row.version_id for row in (*dags, *queued)})
     # versions that cannot be read here are left out
     specs = [versions[row.version_id].spec for row in dags if row.version_id in versions]
-    positions = await schedule_positions(conn, specs)
+    positions = await schedule_positions(conn, specs, now)
     for spec in specs:
         try:
             next_run = next_scheduled_run(spec, positions[spec.dag_id], now)

@@ -199,7 +199,8 @@ async def _hold_dags(session: Session, conn: DatabaseConnection, rows: Sequence[
     cache = session.cache
 
     async def hold(dags: Sequence[DagRow]) -> None:
-        positions = await schedule_positions(conn, [cache.versions[row.version_id][0].spec for row in dags])
+        specs = [cache.versions[row.version_id][0].spec for row in dags]
+        positions = await schedule_positions(conn, specs, session.env.clock.now())
         for row in dags:
             dag = cache.put_dag(row, cache.versions[row.version_id][0])
             plan_next(session.context, dag, positions[row.dag_id])

@@ -228,7 +228,8 @@ async def _set_paused(session: Session, dag: OwnedDag, is_paused: bool, *, answe
         if dag.row.is_paused == is_paused:
             return
         await runs.set_paused(transaction.conn, dag.row.dag_id, is_paused)
-        positions = await schedule_positions(transaction.conn, [dag.version.spec])
+        now = session.env.clock.now()
+        positions = await schedule_positions(transaction.conn, [dag.version.spec], now)
     session.cache.put_dag(set_paused(dag, is_paused), dag.version)
     plan_next(session.context, dag, positions[dag.row.dag_id])
 

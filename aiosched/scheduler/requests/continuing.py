@@ -30,7 +30,7 @@ async def continue_schedule(session: Session, dag: OwnedDag, request: ContinueSc
     spec, dag_id, key = dag.version.spec, dag.row.dag_id, None
     async with session.env.command_journal.transaction() as transaction:
         conn = transaction.conn
-        position = (await schedule_positions(conn, [spec]))[dag_id]
+        position = (await schedule_positions(conn, [spec], None))[dag_id]
         last = RunElsewhere(request.logical_date, request.run_after, request.state)
         found = continued_run(spec, last, position, session.env.clock.now())
         if isinstance(found, str):
@@ -42,7 +42,7 @@ async def continue_schedule(session: Session, dag: OwnedDag, request: ContinueSc
         if request.unpause:
             await set_paused(conn, dag_id, False)
         await transaction.answer(number, answer)
-        positions = await schedule_positions(conn, [spec])
+        positions = await schedule_positions(conn, [spec], None)
     if key is not None and not isinstance(found, str):
         session.broadcast.add_runs([key])
         running, date = dag.runs.running.values(), found[1].logical_date

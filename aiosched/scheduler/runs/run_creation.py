@@ -142,7 +142,7 @@ async def _create_due(session: Session, due: Iterable[str], now: datetime) -> bo
 async def _create_due_of(session: Session, dags: Sequence[OwnedDag], *, now: datetime) -> bool:
     """Create the due runs of these DAGs; returns whether there were any."""
     async with session.env.db.acquire() as conn:
-        positions = await schedule_positions(conn, [dag.version.spec for dag in dags])
+        positions = await schedule_positions(conn, [dag.version.spec for dag in dags], now)
     creations = in_parts(choose_due(dags, positions, now))
     for chunk in chunks(creations, session.env.settings.scheduler.max_dagruns_to_create_per_loop):
         await create(session, chunk, now)

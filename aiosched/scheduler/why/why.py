@@ -214,7 +214,7 @@ class _Reader:
         is_timed = isinstance(spec.timetable, AssetOrTimeSchedule) or (
             condition is None and spec.timetable.can_be_scheduled
         )
-        position = (await schedule_positions(self.conn, [spec]))[self.dag_id]
+        position = (await schedule_positions(self.conn, [spec], self.now))[self.dag_id]
         try:
             next_run = next_scheduled_run(spec, position, self.now)
         except DagError:

@@ -54,7 +54,7 @@ async def next_runs(
 
 async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Coming]:
     async with db.acquire() as conn:
-        position = (await schedule_positions(conn, [spec]))[spec.dag_id]
+        position = (await schedule_positions(conn, [spec], now))[spec.dag_id]
     return [
         Coming(
             logical_date=one.run.logical_date,
