@@ -155,6 +155,11 @@ class Parser:
         return asyncio.shield(self._first_pass)
 
     @property
+    def unread_files(self) -> int:
+        """How many files of the first pass are not stored yet; 0 until the folder was listed."""
+        return len(self._first or ())
+
+    @property
     def stats(self) -> ParserStats:
         errors = sum(o.error is not None or name in self._conflicts for name, o in self._outcomes.items())
         return ParserStats(

@@ -62,13 +62,14 @@ def test_until_idle_runs_what_is_due_and_ends(tmp_path: Path, dsn: str) -> None:
     assert {json.loads(line)["level"] for line in err.splitlines()} <= {"info"}
 
 
-def test_files_that_are_read_after_the_banner_are_told_as_well(tmp_path: Path, dsn: str) -> None:
+@pytest.mark.parametrize("reason", ["_FIRST_PASS_SECONDS = 0.0", "_FIRST_PASS_FILES = -1"], ids=["slow", "many"])
+def test_files_that_are_read_after_the_banner_are_told_as_well(tmp_path: Path, dsn: str, reason: str) -> None:
     """A file that was imported slowly and failed was not mentioned at all."""
     put_dag(tmp_path)
     (tmp_path / "dags" / "wrong.py").write_text("from aiosched import DAG\n1 / 0\n")
     script = (
         "import sys\nfrom aiosched.cli import main\nfrom aiosched.cli.serve import serve\n"
-        "serve._FIRST_PASS_SECONDS = 0.0\n"
+        f"serve.{reason}\n"
         "main(['serve', '--no-web', '--until-idle', '-o', 'json', '--dsn', sys.argv[1]])"
     )
 

@@ -21,8 +21,8 @@ HOUR = timedelta(hours=1)
 ADD_RUNS = """
     INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
                          data_interval_start, data_interval_end, run_after, queued_at, created_by)
-    SELECT d.dag_id, 'run_' || extract(epoch FROM date), d.partition, d.version_id, 'manual', $3, 'success', date, date, date + $4,
-           date + $4, date, 1
+    SELECT d.dag_id, 'run_' || extract(epoch FROM date), d.partition, d.version_id, 'manual', $3, 'success', date, date,
+           date + $4, date + $4, date, 1
       FROM dag AS d, unnest($2::timestamptz[]) AS date WHERE d.dag_id = $1
 """
 

@@ -39,6 +39,7 @@ T = TypeVar("T")
 ROLES: Final = ("scheduler", "web", "parser")  # the default; a web server also has the worker API
 WORKER_API: Final = "worker-api"  # a server with nothing else
 _FIRST_PASS_SECONDS: Final = 5.0  # seconds that the banner waits for the first pass over the DAG files
+_FIRST_PASS_FILES: Final = 1000  # unless there are more of them: that takes longer anyway
 
 
 @app.command()
@@ -190,6 +191,12 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
+async def _too_many_files(scheduler: Scheduler) -> None:
+    """Returns when the first pass has more files than the banner waits for, if it has."""
+    while (parser := scheduler.parser) is None or parser.unread_files <= _FIRST_PASS_FILES:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+
+
 async def _after_first_pass(scheduler: Scheduler) -> Parser:
     """The parser, when it has been through all DAG files once."""
     while (parser := scheduler.parser) is None:  # noqa: ASYNC110  # it is made right after the start
@@ -332,11 +339,13 @@ class _Service:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_PASS_SECONDS):
                 watching = asyncio.ensure_future(_after_first_pass(scheduler))
+                counting = asyncio.ensure_future(_too_many_files(scheduler))
                 try:
-                    if await self._first(watching, scheduler.failed, self.requests.asked.wait()):
+                    if await self._first(watching, counting, scheduler.failed, self.requests.asked.wait()):
                         return await watching
                 finally:
                     watching.cancel()
+                    counting.cancel()
         return None
 
     @contextlib.asynccontextmanager
