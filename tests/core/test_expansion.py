@@ -6,16 +6,17 @@ Source: the semantics reference, sections 26.2 and 26.4 to 26.7.
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
-from board_player import NOW
+from board_player import NOW, report_of
 from graph_builders import in_a_mapped_group, mapped, over, setup, task, teardown
 from mapping_builders import at, begin, begun, clear, finish, reread, seen
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, GroupSpec, TaskSpec
 from aiosched.core.run.board import Board
-from aiosched.core.values.messages import Outcome, SkipDecision
+from aiosched.core.values.messages import Outcome, SkipDecision, XComValue
 from aiosched.core.values.states import RunState, TaskState
 
 FAILED, SKIPPED = Outcome.FAILED, Outcome.SKIPPED
@@ -47,6 +48,20 @@ class TestExpanding:
         assert seen(board)["c"] == "none"
         finish(board, "m[2]")
         assert seen(board)["c"] == "scheduled"
+
+    def test_the_instances_of_a_task_are_decided_in_parts(self) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p")))
+        board.grant(at(board, "p"), NOW, 1)
+        value = XComValue("return_value", str(list(range(100))))
+        board.apply(report_of(board.key(at(board, "p")), Outcome.SUCCESS, NOW, xcoms=(value,)), NOW)
+        board.effects.slots.ready.clear()
+
+        ready = []
+        while not board.evaluate(NOW, 30):
+            ready.append(len(board.effects.slots.ready))
+
+        assert [more - less for less, more in pairwise(ready)] == [30, 30]
+        assert [i.map_index for i in board.effects.slots.ready] == list(range(100))
 
     @pytest.mark.parametrize(
         ("value", "expected"),

@@ -280,34 +280,30 @@ class Board(ManualChanges, Expansion):
             pending.pass_ or pending.begin_pass(self.graph.depth) or (pending.too_soon and self._settle_too_soon(now))
         ):
             if isinstance(what := pending.pass_.pop(), int):
-                most -= self._decide(what, now)
-            else:
-                most -= 1
-                if what.state in SCHEDULABLE:
-                    self._decide_instance(what, self._upstream_counts.judge(what), now)
+                self._decide(what, now)
+            elif what.state in SCHEDULABLE:
+                self._decide_instance(what, self._upstream_counts.judge(what), now)
+            most -= 1
             if most <= 0:
                 return 0
         self._conclude(now)
         return most
 
-    def _decide(self, task: int, now: datetime) -> int:
-        """Decide on a task's instances that wait for changed dependencies (section 4); returns how many it has."""
+    def _decide(self, task: int, now: datetime) -> None:
+        """Decide on the instance of a task whose dependencies have changed (section 4); several come next."""
         if self._upstream_counts.awaits_sizes(task):
             self._know_places(task)
         instances = self._upstream_counts.of(task)
         if len(instances) == 1:
             if (only := instances[0]).state in SCHEDULABLE:
                 self._decide_instance(only, self._upstream_counts.judge(only), now)
-            return 1
+            return
         verdict = self._upstream_counts.judge_all(task)
         if verdict is not None and task not in self._decided:
             if self._verdicts.get(task) is verdict:
-                return 1
+                return
             self._verdicts[task] = verdict
-        for instance in tuple(instances):
-            if instance.state in SCHEDULABLE:
-                self._decide_instance(instance, verdict or self._upstream_counts.judge(instance), now)
-        return len(instances)
+        self._pending.pass_ += reversed([instance for instance in instances if instance.state in SCHEDULABLE])
 
     def _decide_instance(self, instance: Instance, verdict: TriggerVerdict, now: datetime) -> None:
         """Decide on one waiting instance, by the combined verdict of its dependencies."""
