@@ -6,7 +6,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -64,11 +64,10 @@ def test_a_module_that_is_imported_as_soon_as_its_folder_is_on_the_path_is_known
 
 
 @pytest.mark.parametrize("edited", ["other", "gated", "both"])
-async def test_a_file_that_has_changed_does_not_disturb_the_import_of_another_one(
-    tmp_path: Path, gate: Gate, edited: str
-) -> None:
-    """`a` imports `gated`, which takes a while; meanwhile a file is edited, and `b` is imported with its new code."""
-    put(tmp_path, "from gated import WORD")
+async def test_a_change_waits_for_imports_and_then_everybody_gets_it(tmp_path: Path, gate: Gate, edited: str) -> None:
+    """`a` imports `gated`, which takes a while; meanwhile a file is edited, and `b` is to be imported again."""
+    (tmp_path / "user_of_gated.py").write_text("from gated import WORD\n")
+    put(tmp_path, "import gated, user_of_gated\nWORD = (gated.WORD, user_of_gated.WORD)")
     put(tmp_path, "from other import WORD", name="b")
     helper(tmp_path, "gated", "one", gated=True)
     helper(tmp_path, "other", "one")
@@ -76,17 +75,87 @@ async def test_a_file_that_has_changed_does_not_disturb_the_import_of_another_on
     assert load(dags, "b", "1", "other.py") == "one"
 
     with ThreadPoolExecutor() as threads:
-        slow = threads.submit(load, dags, "a", "1", "gated.py")
+        slow = threads.submit(load, dags, "a", "1", "gated.py", "user_of_gated.py")
         await until(gate.begun.is_set)
         for name in ("other", "gated") if edited == "both" else (edited,):
             helper(tmp_path, name, "two", gated=name == "gated")
-        assert load(dags, "b", "2", "other.py") == ("one" if edited == "gated" else "two")
+        changed = threads.submit(load, dags, "b", "2", "other.py")
         gate.go.set()
 
-        assert slow.result(PATIENCE) == ("one" if edited == "other" else "two")
+        assert slow.result(PATIENCE) in {("one", "one"), ("two", "two")}
+        assert changed.result(PATIENCE) == ("one" if edited == "gated" else "two")
 
-    helper(tmp_path, "gated", "three")
-    assert load(dags, "a", "3", "gated.py") == "three"
+    assert load(dags, "a", "2", "gated.py", "user_of_gated.py") == (
+        ("one", "one") if edited == "other" else ("two", "two")
+    )
+
+
+async def test_a_package_that_is_imported_during_a_change_has_its_submodules(tmp_path: Path, gate: Gate) -> None:
+    (tmp_path / "gated_package").mkdir()
+    (tmp_path / "gated_package" / "__init__.py").write_text(GATE.format(patience=PATIENCE))
+    (tmp_path / "gated_package" / "sub.py").write_text("WORD = 'one'\n")
+    put(tmp_path, "import gated_package.sub\nWORD = gated_package.sub.WORD")
+    put(tmp_path, "from other import WORD", name="b")
+    helper(tmp_path, "other", "one")
+    dags, modules = FileDags(tmp_path), ("gated_package/__init__.py", "gated_package/sub.py")
+    assert load(dags, "b", "1", "other.py") == "one"
+
+    with ThreadPoolExecutor() as threads:
+        slow = threads.submit(load, dags, "a", "1", *modules)
+        await until(gate.begun.is_set)
+        helper(tmp_path, "other", "two")
+        changed = threads.submit(load, dags, "b", "2", "other.py")
+        gate.go.set()
+        assert (slow.result(PATIENCE), changed.result(PATIENCE)) == ("one", "two")
+
+    assert load(dags, "a", "1", *modules) == "one"
+
+
+async def test_a_change_does_not_wait_for_an_import_that_hangs_and_what_that_imports_is_not_kept(
+    tmp_path: Path, gate: Gate
+) -> None:
+    (tmp_path / "user_of_gated.py").write_text("from gated import WORD\n")
+    put(tmp_path, "import gated, user_of_gated\nWORD = (gated.WORD, user_of_gated.WORD)")
+    put(tmp_path, "from other import WORD", name="b")
+    helper(tmp_path, "gated", "one", gated=True)
+    helper(tmp_path, "other", "one")
+    dags = FileDags(tmp_path, import_timeout=0.05)
+    assert load(dags, "b", "1", "other.py") == "one"
+
+    with ThreadPoolExecutor() as threads:
+        hanging = threads.submit(load, dags, "a", "1", "gated.py", "user_of_gated.py")
+        await until(gate.begun.is_set)
+        for name in ("other", "gated"):
+            helper(tmp_path, name, "two", gated=name == "gated")
+        assert load(dags, "b", "2", "other.py") == "two"
+        gate.go.set()
+        assert hanging.result(PATIENCE) == ("two", "two")
+
+    assert load(dags, "a", "2", "gated.py", "user_of_gated.py") == ("two", "two")
+    assert load(dags, "b", "2", "other.py") == "two"
+
+
+async def test_an_edit_just_after_an_import_is_not_taken_for_what_was_imported(tmp_path: Path, gate: Gate) -> None:
+    """Another thread notices it, and imports the module anew, when this one has imported it and notes down its hash."""
+    helper(tmp_path, "other", "one")
+    for name in ("a", "b"):
+        put(tmp_path, "from other import WORD", name=name)
+    dags = FileDags(tmp_path)
+    load(dags, "b", "1", "other.py")
+    changed: list[Future[object]] = []
+
+    with ThreadPoolExecutor() as threads:
+
+        def edit() -> None:
+            dags.after_import = lambda: None
+            helper(tmp_path, "other", "two")
+            changed.append(threads.submit(load, dags, "b", "2", "other.py"))
+
+        dags.after_import = edit
+        assert load(dags, "a", "1", "other.py") == "one"
+        assert changed[0].result(PATIENCE) == "two"
+
+    assert load(dags, "a", "2", "other.py") == "two"
 
 
 async def test_a_module_whose_import_was_overtaken_by_a_change_is_imported_again_with_the_next_file(

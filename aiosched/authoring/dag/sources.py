@@ -213,12 +213,6 @@ class SourceFinder:
             self._files.clear()
             self._late.clear()
 
-    def forget_outdated(self) -> None:
-        """Unload what `forget` could not, as far as its import has ended."""
-        with self._lock:
-            outdated, self._outdated = self._outdated, {}
-            self._unload(outdated)
-
     def _record_module(self, spec: ModuleSpec) -> None:
         with self._lock:
             self._modules[spec.name] = spec

@@ -20,8 +20,8 @@ import threading
 import time
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
-from aiosched.authoring.dag.loader import LoadedFile, drop_files, load_file
+from aiosched.authoring.dag.import_turns import AnotherInUse, ImportTurns
+from aiosched.authoring.dag.loader import drop_files, load_file
 from aiosched.authoring.dag.sources import ParkedModules, digest_of, finder, read_whole, source_hash
 from aiosched.authoring.runtime.lookups import answering
 from aiosched.bundles.kinds import places_of
@@ -119,33 +120,6 @@ class _Code:
         return {paths[path]: digest for path, digest in finder.digests(self.root, paths).items()}
 
 
-class _Importing:
-    """What is being imported. Files of one folder side by side; those of another one wait until none is imported.
-
-    The modules of several folders have the same names, so that only those of one can be in use.
-    """
-
-    def __init__(self) -> None:
-        self._change = threading.Condition()
-        self._files: list[tuple[CodeKey, str]] = []
-
-    @contextmanager
-    def one(self, code: CodeKey, file: str, use: Callable[[], _Code], *, patience: float) -> Iterator[_Code]:
-        """Import a file of this folder, which `use` has made the one in use. Raises DagUnavailable."""
-        with self._change:
-            if not self._change.wait_for(lambda: all(each == code for each, _ in self._files), patience):
-                reason = f"{file} waited {patience:g} s for {self._files[0][1]}, which is of another version or bundle"
-                raise DagUnavailable(f"{reason}, to be imported (core.dagbag_import_timeout)", passing=True)
-            used = use()
-            self._files.append((code, file))
-        try:
-            yield used
-        finally:
-            with self._change:
-                self._files.remove((code, file))
-                self._change.notify_all()
-
-
 class FileDags:
     """The DAGs of files below `root`, or of bundles; loads in the calling thread.
 
@@ -173,7 +147,7 @@ class FileDags:
         self.fetch: Callable[[RunInfo], None] | None = None  # puts a version onto this machine; raises AioschedError
         self.ask: Ask | None = None  # answers what files look up while they are imported; raises AioschedError
         self._locks: dict[tuple[CodeKey, str], threading.Lock] = {}  # one import at a time for each file
-        self._importing = _Importing()
+        self._turns = ImportTurns[_Code]()
         self._used: OrderedDict[CodeKey, _Code] = OrderedDict()  # the last one is in use
 
     @classmethod
@@ -231,9 +205,7 @@ class FileDags:
         with self._locks.setdefault((run.code, run.file), threading.Lock()):
             if (found := self.cached(run)) is not None:
                 return found
-            use = partial(self._use, run)
-            with self._importing.one(run.code, run.file, use, patience=self.import_timeout) as code:
-                return self._load(code, run, run.file)
+            return self._load(run, run.file)
 
     async def warm(self, run: RunInfo) -> None:
         """Import the file of a run that is expected, and compute what first attempts of its tasks need.
@@ -253,7 +225,7 @@ class FileDags:
         code = self._used.get(run.code)
         if code is not None and code.asks_too_early:
             code.asks_too_early = False
-            self._forget_all(code)
+            self._turns.unload(partial(self._forget_all, code, finder.forgotten))
             self.after_import()
             raise DagUnavailable(f"{run.file} {TOO_EARLY}", passing=True)
 
@@ -279,17 +251,50 @@ class FileDags:
         self.after_import()
         return code
 
-    def _load(self, code: _Code, run: RunInfo, file: str) -> DAG:
+    def _load(self, run: RunInfo, file: str) -> DAG:
+        """The DAG of the current file. If a file or a value has changed, all is unloaded first: files share modules."""
+        is_second = False
+        while True:
+            try:
+                with self._turns.importing(run.code, file, partial(self._use, run), limit=self.import_timeout) as code:
+                    known = finder.forgotten
+                    if not self._is_outdated(code, run):
+                        imported = self._current(code, run, file)
+                        if self._keep(code, run, file, imported, known, is_second=is_second):
+                            return self._dag_in(imported, run, file)
+                        is_second = True
+            except AnotherInUse as error:
+                reason = f"{file} waited {self.import_timeout:g} s for {error}, which is of another version or bundle"
+                raise DagUnavailable(f"{reason}, to be imported (core.dagbag_import_timeout)", passing=True) from None
+            self._turns.unload(partial(self._forget_all, code, known))
+
+    def _is_outdated(self, code: _Code, run: RunInfo) -> bool:
+        """Whether modules or values have changed with which files were imported."""
+        has_changed = not code.is_fixed and (self._turns.is_mixed or finder.has_changed())
+        return has_changed or self._values_have_changed(code, run)
+
+    def _current(self, code: _Code, run: RunInfo, file: str) -> _Imported:
+        """The file as it is now, imported if it was not."""
         path, member = code.place(file)
-        if (not code.is_fixed and finder.has_changed()) or self._values_have_changed(code, run):
-            self._forget_all(code)
         imported = code.files.get(file)
         if imported is None or not (code.is_fixed or _is_current(code, path, imported, run)):
             imported = self._import(code, run, file, path, member)
-            if not code.is_fixed and not all(code.digests(run.modules).values()):
-                self._forget_all(code)  # a module replaced another one, or a package
-                imported = self._import(code, run, file, path, member)
-        imported.answer(run, code.digests(run.modules))
+        return imported
+
+    def _keep(self, code: _Code, run: RunInfo, file: str, imported: _Imported, known: int, *, is_second: bool) -> bool:
+        """Record an import with the hashes of its modules; false if it has to be repeated after all are unloaded.
+
+        That is so if it was overtaken by a change, or if a module replaced another one, or a package.
+        """
+        with self._turns.staying():
+            digests = code.digests(run.modules)
+            if finder.forgotten != known or not (code.is_fixed or is_second or all(digests.values())):
+                return False
+            code.files[file] = imported
+            imported.answer(run, digests)
+        return True
+
+    def _dag_in(self, imported: _Imported, run: RunInfo, file: str) -> DAG:
         if run.dag_id not in imported.dags:
             found = ", ".join(sorted(imported.dags)) or "no DAG"
             self.forget(run)
@@ -337,7 +342,7 @@ class FileDags:
         began = time.monotonic()
         try:
             with limit, self._answering(code, run):
-                loaded = _load_as_it_is(path, code.root, member)
+                loaded = load_file(path, root=code.root, member=member)
         except AttemptStopped:
             raise
         except BaseException as error:  # sys.exit() at import time is an import error too
@@ -347,12 +352,12 @@ class FileDags:
             self.seconds += time.monotonic() - began
             self.after_import()
         source = file if member is None else file.removesuffix(f"/{member}")
-        imported = _Imported({dag.dag_id: dag for dag in loaded.dags}, source, loaded.digest)
-        code.files[file] = imported
-        return imported
+        return _Imported({dag.dag_id: dag for dag in loaded.dags}, source, loaded.digest)
 
-    def _forget_all(self, code: _Code) -> None:
-        """Drop all imports: files share the modules of the DAGs folder, and some have changed."""
+    def _forget_all(self, code: _Code, known: int) -> None:
+        """Drop all imports, unless somebody has done so since it was done `known` times."""
+        if finder.forgotten != known and not self._turns.is_mixed:
+            return
         finder.forget()
         code.files.clear()
         code.values.clear()
@@ -383,16 +388,6 @@ def asking(call: Callable[[int, str, str], str]) -> Ask:
         return found
 
     return ask
-
-
-def _load_as_it_is(path: Path, root: Path, member: str | None) -> LoadedFile:
-    """Import a file with its current modules, even if another thread detects changes meanwhile."""
-    while True:
-        known = finder.forgotten
-        loaded = load_file(path, root=root, member=member)
-        if finder.forgotten == known:
-            return loaded
-        finder.forget_outdated()
 
 
 def _has_changed(path: Path, digest: str) -> bool:
