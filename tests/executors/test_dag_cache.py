@@ -36,7 +36,7 @@ def alone() -> Iterator[None]:
     """Undo what importing adds to this process, also what other tests have left of modules of these names."""
     path = list(sys.path)
     finder.forget()
-    for name in ("words", "late", "later"):
+    for name in ("words", "late", "later", "common", "common.words"):
         sys.modules.pop(name, None)
     yield
     finder.forget()
@@ -198,6 +198,32 @@ def test_installed_packages_inside_the_folder_are_left_alone(tmp_path: Path) -> 
 
     assert finder.loaded(tmp_path) == {}
     del sys.modules["installed_thing"]
+
+
+@pytest.mark.parametrize("by", ["function", "helper", "package"])
+def test_an_edit_of_a_module_that_is_imported_late_runs_also_if_another_file_has_imported_it(
+    tmp_path: Path, by: str
+) -> None:
+    late = "def late():\n    import words\n    return words.WORD\n"
+    if by == "package":
+        late = "def late():\n    from common import words\n    return words.WORD\n"
+        (tmp_path / "common").mkdir()
+        (tmp_path / "common" / "__init__.py").touch()
+    if by == "helper":
+        (tmp_path / "later.py").write_text(late)
+        late = "from later import late\n"
+    module = tmp_path / "common" / "words.py" if by == "package" else tmp_path / "words.py"
+    module.write_text("WORD = 'one'\n")
+    put(tmp_path, "import common.words" if by == "package" else "import words")
+    put(tmp_path, late, name="b")
+    dags, b = FileDags(tmp_path), a_run("1", *(["later.py"] if by == "helper" else []), file="b.py", dag_id="b")
+    loaded(dags, a_run())
+    assert late_word(loaded(dags, b)) == "one"
+    assert dags.cached(b) is not None
+
+    module.write_text("WORD = 'two'\n")
+
+    assert late_word(loaded(dags, b)) == "two"
 
 
 # ---- versions of bundles ----

@@ -28,7 +28,7 @@ from aiosched.authoring.base import building
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.serialize import advise
-from aiosched.authoring.dag.sources import digest_of, finder, put_on_path, read_whole
+from aiosched.authoring.dag.sources import digest_of, finder, names_in_functions, put_on_path, read_whole
 from aiosched.authoring.plugins.loading import load_plugins
 from aiosched.errors import DagError, DuplicateTaskError
 
@@ -45,16 +45,18 @@ _OF_ANOTHER: Final = (
 class LoadedFile:
     """The DAGs of a file, in order of definition, and its warnings, one line each with file and line.
 
-    `digest` is the content hash of the file or archive.
+    `digest` is the content hash of the file or archive; `used_later` are names that its functions may import.
     """
 
     dags: list[DAG]
     warnings: list[str] = field(default_factory=list)
     digest: str = ""
+    used_later: frozenset[str] = frozenset()
 
 
 class _Loader(Protocol):
     digest: str
+    used_later: frozenset[str]
 
     def exec_module(self, module: ModuleType) -> None: ...
 
@@ -93,7 +95,7 @@ def load_file(
     lines = [_line(warning) for warning in caught]
     if not dags and (airflow := folder_of_another()) is not None:  # which catches what is warned
         lines.append(f"{path}:1: {_OF_ANOTHER.format(airflow)}")
-    return LoadedFile(dags, lines, digest)
+    return LoadedFile(dags, lines, digest, frozenset().union(*(module.used_later for module in modules)))
 
 
 def drop_files(root: Path) -> None:
@@ -135,12 +137,15 @@ class _FreshSource(SourceFileLoader):
         super().__init__(name, path)
         self._on_digest = on_digest
         self.digest = ""
+        self.used_later = frozenset[str]()
 
     def get_code(self, fullname: str) -> CodeType:
         content, _ = read_whole(self.path)
         self.digest = digest_of(content)
         self._on_digest(self.digest)
-        return compile(content, self.path, "exec", dont_inherit=True)
+        code: CodeType = compile(content, self.path, "exec", dont_inherit=True)
+        self.used_later = names_in_functions(code)
+        return code
 
 
 class _ZipMember:
@@ -149,6 +154,7 @@ class _ZipMember:
     def __init__(self, archive: Path, member: str, source: bytes, digest: str) -> None:
         self._file = str(archive / member)
         self.digest = digest
+        self.used_later = frozenset[str]()
         self._source = source
 
     def create_module(self, spec: ModuleSpec) -> None:
@@ -157,13 +163,16 @@ class _ZipMember:
     def exec_module(self, module: ModuleType) -> None:
         lines = self._source.decode("utf-8", errors="replace").splitlines(keepends=True)
         linecache.cache[self._file] = (len(self._source), None, lines, self._file)  # for tracebacks
-        exec(compile(self._source, self._file, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 an import
+        code = compile(self._source, self._file, "exec", dont_inherit=True)
+        self.used_later = names_in_functions(code)
+        exec(code, module.__dict__)  # noqa: S102 an import
 
 
 @dataclass(frozen=True, slots=True)
 class _Module:
     module: ModuleType
     opened: list[DAG]  # by `with DAG(...)` or a call of a @dag function
+    used_later: frozenset[str]
 
 
 def _load_archive(path: Path, member: str | None, on_digest: Callable[[str], object]) -> tuple[str, list[_Module]]:
@@ -201,7 +210,7 @@ def _execute(name: str, file: Path, loader: _Loader) -> _Module:
         raise
     finally:
         building.collector.reset(token)
-    return _Module(module, [dag for dag in collector.dags if isinstance(dag, DAG)])
+    return _Module(module, [dag for dag in collector.dags if isinstance(dag, DAG)], loader.used_later)
 
 
 def _collect(modules: Iterable[_Module]) -> list[DAG]:

@@ -9,6 +9,7 @@ ignored.
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import marshal
 import os
@@ -33,6 +34,8 @@ _HASH_BASED: Final = (0b11).to_bytes(4, "little")  # flags of hash-based bytecod
 _HEADER: Final = 16  # bytes before the code
 _SETTLED: Final = 2_000_000_000  # ns; after a more recent change a second one may leave the same stamp
 _READS: Final = 5  # at most, of a file that is being written
+_IMPORTS: Final = dis.opmap["IMPORT_NAME"]
+_NO_NAMES: Final = frozenset[str]()
 
 
 class Stamp(NamedTuple):
@@ -59,6 +62,17 @@ def source_hash(sources: Mapping[str, str]) -> str:
     return digest_of(text.encode("utf-8", "surrogateescape"))[:16]
 
 
+def names_in_functions(code: CodeType) -> frozenset[str]:
+    """The names in functions that import something when they are called: what they import is among them."""
+    found = set[str]()
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            found |= names_in_functions(inner)
+            if _IMPORTS in inner.co_code[::2]:
+                found.update(part for name in inner.co_names for part in name.split("."))
+    return frozenset(found)
+
+
 def read_whole(path: str | Path) -> tuple[bytes, Stamp]:
     """The content of a file, and its stamp. A file that changes while it is read is read again. Raises OSError."""
     for _ in range(_READS):
@@ -78,6 +92,7 @@ class _File:
     digest: str
     stamp: Stamp
     settled: bool  # every later change will give another stamp
+    used_later: frozenset[str] = _NO_NAMES  # see names_in_functions
 
     def has_changed(self, path: str) -> bool:
         """Whether its content has changed, or it was removed. A file that cannot be read counts as unchanged."""
@@ -200,6 +215,22 @@ class SourceFinder:
         """Whether a file has changed that a running task imported, which is no part of the source of its DAG file."""
         return any(file.has_changed(path) for path in list(self._late) if (file := self._files.get(path)) is not None)
 
+    def record_names(self, path: str, names: frozenset[str]) -> None:
+        """Record what functions of the module at `path` may import; see `names_in_functions`."""
+        if (file := self._files.get(path)) is not None:
+            file.used_later = names
+
+    def names_used_later(self, root: Path, modules: Collection[str]) -> frozenset[str]:
+        """What functions of these modules below `root` may import."""
+        files = (self._files.get(str(root.absolute() / name)) for name in modules)
+        return _NO_NAMES.union(*(file.used_later for file in files if file is not None))
+
+    def has_changed_for(self, names: frozenset[str]) -> bool:
+        """Whether a file has changed, if a module that was imported already has one of these names."""
+        if any(not names.isdisjoint(name.split(".")) for name in list(self._modules)):
+            return self.has_changed()
+        return False
+
     def forget(self) -> None:
         """Unload all modules of the DAGs folders, so that the next import of each runs its current code.
 
@@ -287,8 +318,10 @@ class _FolderModule(SourceFileLoader):
             kept = None
         key = bytecode_key(content)
         if kept is not None and (code := _kept_code(kept, key, self.path)) is not None:
+            self._finder.record_names(self.path, names_in_functions(code))
             return code
         made: CodeType = compile(content, self.path, "exec", dont_inherit=True)
+        self._finder.record_names(self.path, names_in_functions(made))
         if kept is not None and not sys.dont_write_bytecode:
             self.set_data(kept, MAGIC_NUMBER + _HASH_BASED + key + marshal.dumps(made))
         return made

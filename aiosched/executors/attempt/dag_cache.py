@@ -68,6 +68,7 @@ class _Imported:
     dags: dict[str, DAG]
     source: str  # the name of the file that was read; for a member, of its archive
     digest: str  # of its content
+    used_later: frozenset[str]  # names that functions of it, and of its modules, may import
     asked: str | None = None  # the source hash requested by the last attempt
     ran: str | None = None  # the source hash of the DAG that it got
     checked_at: float = 0.0  # monotonic second
@@ -165,6 +166,8 @@ class FileDags:
         if code.is_fixed:
             return imported.dags.get(run.dag_id) if code.root.is_dir() else None  # somebody may have removed it
         if not imported.serves(run, time.monotonic()) or finder.has_late_changes():
+            return None
+        if imported.used_later and finder.has_changed_for(imported.used_later):
             return None
         return imported.dags.get(run.dag_id)
 
@@ -352,7 +355,8 @@ class FileDags:
             self.seconds += time.monotonic() - began
             self.after_import()
         source = file if member is None else file.removesuffix(f"/{member}")
-        return _Imported({dag.dag_id: dag for dag in loaded.dags}, source, loaded.digest)
+        used_later = loaded.used_later | finder.names_used_later(code.root, run.modules)
+        return _Imported({dag.dag_id: dag for dag in loaded.dags}, source, loaded.digest, used_later)
 
     def _forget_all(self, code: _Code, known: int) -> None:
         """Drop all imports, unless somebody has done so since it was done `known` times."""
