@@ -23,7 +23,7 @@ class AnotherInUse(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _Import:
+class _UnderWay:
     folder: Hashable
     file: str
     until: float  # monotonic second of its time limit
@@ -35,7 +35,7 @@ class ImportTurns(Generic[T]):
 
     def __init__(self) -> None:
         self._change = threading.Condition()
-        self._imports: list[_Import] = []
+        self._imports: list[_UnderWay] = []
         self._is_unloading = False
         self.is_mixed = False  # an import that nobody waited for has ended since modules were unloaded
 
@@ -49,7 +49,7 @@ class ImportTurns(Generic[T]):
             if not self._change.wait_for(lambda: not self._is_unloading and self._may_be_used(folder), limit):
                 raise AnotherInUse(next((each.file for each in self._imports), "others"))
             used = use()
-            this = _Import(folder, file, time.monotonic() + limit)
+            this = _UnderWay(folder, file, time.monotonic() + limit)
             self._imports.append(this)
         try:
             yield used
