@@ -100,16 +100,6 @@ async def _schedule_positions(t: Transaction, dag_ids: list[str], most: int | No
     return answer("dag_id data_interval_start data_interval_end dates", found)
 
 
-@handles(schedules.DATES_FROM)
-async def _dates_from(t: Transaction, dag_ids: list[str], firsts: list[datetime]) -> Answer:
-    dated = [(row["dag_id"], row["logical_date"]) for _, row in t.rows("dag_run") if row["logical_date"]]
-    taken = [
-        [date for of, date in dated if of == each and date >= first]
-        for each, first in zip(dag_ids, firsts, strict=True)
-    ]
-    return answer("dag_id dates", [(dag_id, dates or None) for dag_id, dates in zip(dag_ids, taken, strict=True)])
-
-
 @handles(runs.INSERT_RUNS)
 async def insert_runs(t: Transaction, *columns: Any) -> Answer:
     created = []
