@@ -35,6 +35,7 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import Withheld
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import DRIVER_ERRORS
 from aiosched.db.statements import dags as dag_statements
 from aiosched.db.statements.inbox import notify
 from aiosched.errors import DatabaseError
@@ -62,7 +63,7 @@ TIDY_EVERY: Final = 600.0  # seconds between two removals of old versions of bun
 IDLE: Final = 60.0  # seconds without a file, after which the supervisors end
 RETRY: Final = (0.5, 30.0)  # seconds between attempts to reach the database: first, maximum
 
-_DATABASE_TROUBLE: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError)
+_DATABASE_TROUBLE: Final = (*DRIVER_ERRORS, DatabaseError, OSError)
 # The content can never be stored: an error of one file.
 _UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 

@@ -39,6 +39,18 @@ def sales():
 sales()
 """
 
+LATE = """
+from datetime import datetime, timedelta
+from aiosched import DAG, DeltaTriggerTimetable, EmptyOperator
+
+with DAG("daily", schedule="@daily", start_date=datetime(9999, 12, 30), catchup=True):
+    EmptyOperator(task_id="t")
+
+every_21_hours = DeltaTriggerTimetable(timedelta(hours=21))
+with DAG("often", schedule=every_21_hours, start_date=datetime(9999, 12, 30, 21), catchup=True):
+    EmptyOperator(task_id="t")
+"""
+
 BROKEN = "from aiosched import dag\n\nprint('printed at import')\ndag_of_mine = undefined_name\n"
 
 
@@ -174,6 +186,16 @@ def test_the_next_runs_of_a_file_need_no_database(cli: Cli, dags: Path) -> None:
     lines = cli.lines("dags", "next", "sales", "--dags", "dags", "-n", "2", "--tz", "UTC")
 
     assert [line[0] for line in lines] == ["2026-03-01T01:30:00+00:00", "2026-03-02T01:30:00+00:00"]
+
+
+def test_the_next_runs_end_with_the_calendar(cli: Cli, dags: Path) -> None:
+    (dags / "late.py").write_text(LATE)
+
+    daily = cli.lines("dags", "next", "daily", "--dags", "dags")
+    often = cli.lines("dags", "next", "often", "--dags", "dags", "--tz", "Asia/Tokyo")
+
+    assert [line[0] for line in daily] == ["9999-12-30T00:00:00+00:00"]
+    assert [line[0] for line in often] == ["9999-12-31T06:00:00+09:00", "9999-12-31T18:00:00+00:00"]
 
 
 def test_check_lists_files_with_their_dags(cli: Cli, dags: Path) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import asyncpg
 import pytest
 
+from aiosched.cli.base.session import open_database
+from aiosched.config import DatabaseSettings, Settings
 from aiosched.db.server.engine import Database
+from aiosched.errors import DatabaseUnreachable
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
 
@@ -214,6 +218,14 @@ def test_an_unreachable_database_is_exit_code_5() -> None:
 
     assert "127.0.0.1:1" in result.stderr
     assert "secret" not in result.stderr
+
+
+async def test_a_connection_that_confuses_the_driver_is_an_unreachable_database(dsn: str) -> None:
+    settings = Settings(database=DatabaseSettings(dsn=dsn))
+
+    with pytest.raises(DatabaseUnreachable, match="cannot switch to state 12"):
+        async with open_database(settings):
+            raise asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
 
 
 def test_an_empty_database_is_exit_code_5_and_names_the_command(empty_dsn: str) -> None:

@@ -43,6 +43,21 @@ def a_dag(timetable: AnyTimetable = DAILY, **fields: Any) -> DagSpec:
 
 
 @pytest.mark.parametrize(
+    ("timetable", "start", "expected"),
+    [
+        (DAILY, 30, [31]),
+        (CronTriggerTimetable("@daily", "UTC"), 30, [30, 31]),
+    ],
+)
+def test_at_the_end_of_the_calendar_no_more_runs_come(timetable: AnyTimetable, start: int, expected: list[int]) -> None:
+    spec = a_dag(timetable, start_date=datetime(9999, 12, start, tzinfo=UTC))
+
+    coming = coming_runs(spec, SchedulePosition(), now=day(1), n=5)
+
+    assert [one.run.run_after for one in coming] == [datetime(9999, 12, number, tzinfo=UTC) for number in expected]
+
+
+@pytest.mark.parametrize(
     ("last", "taken", "catchup", "expected"),
     [
         (None, (), True, 1),

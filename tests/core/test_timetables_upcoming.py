@@ -108,6 +108,27 @@ def test_the_list_ends_where_the_timetable_ends(timetable: AnyTimetable, count: 
     assert all(earlier.run.run_after < later.run.run_after for earlier, later in pairwise(coming))
 
 
+@pytest.mark.parametrize(
+    ("timetable", "start", "ends"),
+    [
+        (CronDataIntervalTimetable("@daily", "UTC"), "9999-12-30", ["9999-12-31"]),
+        (CronDataIntervalTimetable("@daily", "UTC"), "9999-12-31", []),
+        (CronDataIntervalTimetable("@yearly", "UTC"), "9998-01-01", ["9999-01-01"]),
+        (CronDataIntervalTimetable("0 0 29 2 *", "UTC"), "9992-02-29", ["9996-02-29"]),
+        (CronDataIntervalTimetable("@daily", AMSTERDAM), "9999-12-29T23:00", ["9999-12-30T23:00"]),
+        (CronTriggerTimetable("@daily", "UTC"), "9999-12-30", ["9999-12-30", "9999-12-31"]),
+        (MultipleCronTriggerTimetable(["@daily"], "UTC"), "9999-12-30", ["9999-12-30", "9999-12-31"]),
+        (DeltaDataIntervalTimetable(DAY), "9999-12-30", ["9999-12-31"]),
+        (DeltaDataIntervalTimetable(relativedelta(months=1)), "9999-11-30", ["9999-12-30"]),
+        (DeltaTriggerTimetable(relativedelta(years=1)), "9999-06-01", ["9999-06-01"]),
+    ],
+)
+def test_the_list_ends_where_the_calendar_ends(timetable: AnyTimetable, start: str, ends: list[str]) -> None:
+    coming = upcoming(timetable, restriction=Restriction(at(start), None, True), now=at("01-10"), n=5)
+
+    assert [(u.run.run_after, u.note) for u in coming] == [(at(end), None) for end in ends]
+
+
 def dates(
     timetable: AnyTimetable, first: str, final: str, *, now: str = "02-01", anchor: str | None = "01-01T10:30"
 ) -> list[str]:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 import pytest
 
 from aiosched.config import DatabaseSettings
 from aiosched.db.server import failures
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import check_server_version, explain, explained, is_connection_failure, is_retryable
+from aiosched.db.server.failures import (
+    DRIVER_ERRORS,
+    check_server_version,
+    explain,
+    explained,
+    is_connection_failure,
+    is_retryable,
+)
 from aiosched.errors import (
     AioschedError,
     DatabaseError,
@@ -23,6 +32,7 @@ from aiosched.errors import (
     UnsupportedDatabase,
 )
 from tests.db.conftest import ExternalServer
+from tests.db.waiting import lose
 
 DSN = "postgresql://ann:s3cret@db.example:5433/jobs"
 
@@ -47,6 +57,11 @@ DSN = "postgresql://ann:s3cret@db.example:5433/jobs"
         (asyncpg.InsufficientPrivilegeError("permission denied for schema public"), DatabaseError, "grant the right"),
         (asyncpg.DiskFullError("No space left on device"), DatabaseError, "Make room"),
         (asyncpg.InterfaceError("connection is closed"), DatabaseUnreachable, "connection is closed"),
+        (
+            asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress"),
+            DatabaseUnreachable,
+            "another operation (2) is in progress",
+        ),
     ],
 )
 def test_a_failure_becomes_one_line_with_the_next_step(error: Exception, kind: type[AioschedError], says: str) -> None:
@@ -114,6 +129,7 @@ def test_a_failure_that_is_not_about_the_server_is_left_as_it_is(error: Exceptio
         (asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"), True, True),
         (asyncpg.ConnectionFailureError("lost"), True, True),
         (asyncpg.InterfaceError("connection is closed"), True, True),
+        (asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress"), True, True),
         (asyncpg.AdminShutdownError("terminating connection due to administrator command"), True, True),
         (asyncpg.CrashShutdownError("crash of another server process"), True, True),
         (asyncpg.CannotConnectNowError("starting up"), True, True),
@@ -218,3 +234,65 @@ def test_what_is_told_to_people_passes_by_itself_when_its_cause_does(
         raise cause
 
     assert is_retryable(told.value) is retryable
+
+
+async def in_a_transaction(conn: DatabaseConnection) -> None:
+    async with conn.transaction():
+        await conn.execute("SELECT 1")
+
+
+async def copy(conn: DatabaseConnection) -> None:
+    await conn.copy_records_to_table("pool", records=[], columns=["name"])
+
+
+@pytest.mark.parametrize(
+    "use", [lambda conn: conn.fetch("SELECT 1"), in_a_transaction, copy], ids=["statement", "transaction", "copy"]
+)
+async def test_a_connection_that_ends_while_its_holder_does_something_else_is_a_lost_one(
+    db: Database, use: Callable[[DatabaseConnection], Awaitable[object]]
+) -> None:
+    with pytest.raises(asyncpg.InterfaceError) as caught:  # noqa: PT012
+        async with db.acquire() as conn:
+            await lose(db, conn)
+            await use(conn)
+
+    assert (is_connection_failure(caught.value), is_retryable(caught.value)) == (True, True)
+    assert isinstance(explain(caught.value, db.dsn), DatabaseUnreachable)
+
+
+async def test_a_connection_that_ends_inside_a_transaction_is_a_lost_one(db: Database) -> None:
+    with pytest.raises((asyncpg.InterfaceError, asyncpg.PostgresConnectionError)) as caught:
+        async with db.transaction() as conn:
+            await lose(db, conn)
+
+    assert (is_connection_failure(caught.value), is_retryable(caught.value)) == (True, True)
+
+
+async def test_a_statement_prepared_on_a_connection_that_ended_fails_as_a_lost_one(db: Database) -> None:
+    with pytest.raises(asyncpg.InterfaceError) as caught:  # noqa: PT012
+        async with db.acquire() as conn:
+            statement = await conn.prepare("SELECT 1")
+            await lose(db, conn)
+            await statement.fetch()
+
+    assert (is_connection_failure(caught.value), is_retryable(caught.value)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.InterfaceError("cannot call Connection.fetch(): connection has been released back to the pool"),
+        asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress"),
+        asyncpg.AdminShutdownError("terminating connection"),
+        ConnectionResetError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_all_that_the_driver_raises_for_a_lost_connection_is_explained(error: Exception) -> None:
+    assert isinstance(error, (*DRIVER_ERRORS, OSError))
+
+    with pytest.raises(DatabaseUnreachable) as told, explained(DSN):
+        raise error
+
+    assert told.value.__cause__ is error

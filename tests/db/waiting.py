@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.engine import Database
 
 
 async def until_true(conn: DatabaseConnection, query: str) -> None:
@@ -19,3 +20,13 @@ async def until_true(conn: DatabaseConnection, query: str) -> None:
 async def until_a_lock_is_awaited(conn: DatabaseConnection) -> None:
     """Return when a session waits for a lock."""
     await until_true(conn, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+
+
+async def lose(db: Database, conn: DatabaseConnection) -> None:
+    """End a connection while its holder does something else; return when the driver has noticed."""
+    closed = asyncio.Event()
+    conn.add_termination_listener(lambda _: closed.set())
+    async with db.acquire() as other:
+        await other.execute("SELECT pg_terminate_backend($1, 5000)", conn.get_server_pid())
+    async with asyncio.timeout(10):
+        await closed.wait()

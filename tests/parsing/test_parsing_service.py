@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -16,6 +17,7 @@ from aiosched.core.values.ids import partition_of
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL, read_notification
 from aiosched.parsing import service
 from aiosched.parsing.service import Parser
+from aiosched.parsing.store import StoredFiles
 from tests.parsing.bench import Bench, Heard
 from tests.parsing.builders import dag_source, settings_for
 
@@ -258,6 +260,29 @@ async def test_trouble_with_the_database_delays_and_does_not_end_parsing(
     await bench.execute("ALTER TABLE elsewhere RENAME TO dag_file")
 
     assert await bench.heard.next() == ["a"]
+    parser.stop()
+    await task
+
+
+async def test_a_connection_that_confuses_the_driver_does_not_end_parsing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "RETRY", (0.01, 0.01))
+    errors = [asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")]
+    store = service.store_results
+
+    async def storing(*args: Any, **options: Any) -> StoredFiles:
+        if errors:
+            raise errors.pop()
+        return await store(*args, **options)
+
+    monkeypatch.setattr(service, "store_results", storing)
+    bench.write("a.py", dag_source("a"))
+    parser = Parser(bench.settings, bench.db, clock=bench.clock, on_change=bench.heard)
+    task = asyncio.create_task(parser.run())
+
+    assert await bench.heard.next() == ["a"]
+    assert not errors
     parser.stop()
     await task
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from aiosched.core.graph.instances import MapLabel
 from aiosched.core.graph.spec import DagSpec, GroupSpec, TaskSpec
+from aiosched.core.timetables import CronDataIntervalTimetable
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.rendered_fields import store_labels
 from aiosched.web.api.grid import grid_rows
 from aiosched.web.views.row_order import topological
 from aiosched.web.views.usual import percentile, unusually_long
 from tests.cli.records import NOON, add_dag, add_run, add_task
+from tests.scheduler.harness import register
 
 
 def hours(number: float) -> datetime:
@@ -151,3 +153,15 @@ def test_what_is_usual_and_what_is_not() -> None:
     assert [percentile([4, 1, 3, 2], share) for share in (0, 0.25, 0.5, 0.95)] == [1, 1, 2, 4]
     assert unusually_long([1, 2, 3]) is None  # too few to say
     assert unusually_long([10] * 20) == 11
+
+
+async def test_the_next_runs_end_with_the_calendar(db: Database, api: httpx2.AsyncClient) -> None:
+    start, task = datetime(9999, 12, 30, tzinfo=UTC), TaskSpec(task_id="t", operator="EmptyOperator")
+    daily = CronDataIntervalTimetable("@daily", "UTC")
+    await register(db, DagSpec(dag_id="late", tasks=(task,), timetable=daily, start_date=start, catchup=True))
+
+    items = (await api.get("dags/late/next")).json()["items"]
+
+    assert [(one["logical_date"], one["run_after"]) for one in items] == [
+        ("9999-12-30T00:00:00Z", "9999-12-31T00:00:00Z")
+    ]

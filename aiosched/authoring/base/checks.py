@@ -159,12 +159,11 @@ def whole_number(
     name: str, value: object, *, least: int | None = None, most: int = 2**31 - 1, where: Location | None = None
 ) -> int:
     """`value` if it is an integer of at least `least` (None: minus `most`) and at most `most`."""
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if is_number and (-most if least is None else least) <= value <= most:  # type: ignore[operator] # a number
-        return value  # type: ignore[return-value]
-    bound = f" of at least {least}" if least is not None else ""
-    if is_number and value > most:  # type: ignore[operator]
-        bound = f" of at most {most}"
+    lowest, bound = -most if least is None else least, "" if least is None else f" of at least {least}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        if lowest <= value <= most:
+            return value
+        bound = f" of at most {most}" if value > most else f" of at least {lowest}"
     raise fail(f"{name}={value!r} is wrong: give a whole number{bound}.", where)
 
 

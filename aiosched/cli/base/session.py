@@ -115,14 +115,13 @@ async def address(settings: Settings, *, create: bool = False, keep: bool = Fals
 @contextlib.contextmanager
 def _as_our_errors(dsn: str) -> Iterator[None]:
     """An error of PostgreSQL as our DatabaseError; also one wrapped by SQLAlchemy."""
-    import asyncpg
     from sqlalchemy.exc import DBAPIError
 
-    from aiosched.db.server.failures import explain
+    from aiosched.db.server.failures import DRIVER_ERRORS, explain
 
     try:
         yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError) as error:
+    except (*DRIVER_ERRORS, DBAPIError) as error:
         explained = explain(error, dsn)
         if explained is None:
             raise

@@ -225,7 +225,10 @@ def next_(
     ]
 
     def local(instant: datetime) -> str:
-        return instant.astimezone(shown_in).isoformat()
+        try:
+            return instant.astimezone(shown_in).isoformat()
+        except OverflowError:  # there it is the year 10000
+            return instant.isoformat()
 
     columns: Columns[NextRunLine] = {
         "INTERVAL START": lambda c: local(c.data_interval_start),

@@ -78,6 +78,8 @@ async def _by_hook(connection: ConnectionValue, timeout: float, airflow: str) ->
 async def _log_in(connection: ConnectionValue, timeout: float) -> str:
     import asyncpg
 
+    from aiosched.db.server.failures import DRIVER_ERRORS
+
     host, port = connection.host or "localhost", connection.port or 5432
     try:
         async with asyncio.timeout(timeout):
@@ -86,7 +88,7 @@ async def _log_in(connection: ConnectionValue, timeout: float) -> str:
             )
             version = server.get_server_version()
             await server.close()
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (OSError, *DRIVER_ERRORS) as error:
         raise _failed(connection, f"{host}:{port}", error) from None
     return f"logged in to PostgreSQL {version.major}.{version.minor} at {host}:{port}"
 

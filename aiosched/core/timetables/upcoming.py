@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from aiosched.core.timetables.assets import AssetOrTimeSchedule
 from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
@@ -19,6 +20,10 @@ from aiosched.core.timetables.trigger import (
     MultipleCronTriggerTimetable,
 )
 from aiosched.core.timetables.wallclock import WallClock
+from aiosched.errors import TimetableError
+
+# Raised for instants after the year 9999: by datetime, by dateutil and by a cron expression without a tick before.
+_CALENDAR_ENDS: Final = (OverflowError, ValueError, TimetableError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +44,15 @@ def upcoming(
 ) -> Iterator[UpcomingRun]:
     """At most `n` runs after `last` (the latest one of the schedule), in order, as known at `now`.
 
-    Ends early if the timetable ends, or if the next run depends on the end of the previous one (`@continuous`).
+    Ends early if the timetable or the calendar (with the year 9999) ends, or if the next run depends on the end of the
+    previous one (`@continuous`).
     """
     previous: NextRun | None = None
     for _ in range(n):
-        run = timetable.next_run(last=last, restriction=restriction, now=now)
+        try:
+            run = timetable.next_run(last=last, restriction=restriction, now=now)
+        except _CALENDAR_ENDS:
+            return
         if run is None or (previous is not None and run.run_after <= previous.run_after):
             return
         yield UpcomingRun(run, clock_note(timetable, run))
@@ -80,12 +89,14 @@ def is_trigger(timetable: AnyTimetable) -> bool:
 def clock_note(timetable: AnyTimetable, run: NextRun) -> str | None:
     """The effect of a clock change on `run`, such as `23 h interval: clocks go forward`; None without one."""
     timetable = timed(timetable)
-    if isinstance(timetable, CronDataIntervalTimetable):
-        return _note(timetable.clock, run.interval.start, run.interval.end, kind="interval")
-    if isinstance(timetable, CronTriggerTimetable):
-        return _note(
-            timetable.clock, timetable.clock.prev_tick(run.run_after), run.run_after, kind="since the last tick"
-        )
+    try:
+        if isinstance(timetable, CronDataIntervalTimetable):
+            return _note(timetable.clock, run.interval.start, run.interval.end, kind="interval")
+        if isinstance(timetable, CronTriggerTimetable):
+            before = timetable.clock.prev_tick(run.run_after)
+            return _note(timetable.clock, before, run.run_after, kind="since the last tick")
+    except _CALENDAR_ENDS:
+        return None
     return None
 
 

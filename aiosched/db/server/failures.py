@@ -22,6 +22,9 @@ from aiosched.errors import (
     UnsupportedDatabase,
 )
 
+# The errors of asyncpg, which have no common base class. Those of the operating system come through as they are.
+DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
 OLDEST_SERVER: Final = 15
 NEWEST_SERVER: Final = 18
 
@@ -37,8 +40,12 @@ _SERVER_GONE: Final = (
     TooManyConnections,
 )
 
-# Raised by asyncpg on a closed connection, before it has noticed the close.
+# Raised by asyncpg on a closed connection, before it has noticed the close: the connection is unusable from then on.
 _DRIVER_CONFUSED: Final = (asyncpg.InternalClientError,)
+
+# What asyncpg says when it uses a connection that it has closed. The last one is about a pooled connection, which
+# leaves its holder at that moment, whatever the holder does just then.
+_CLOSED: Final = ("connection is closed", "connection was closed", "connection has been released back to the pool")
 
 # The statement failed, but the connection is intact and the same transaction may succeed when retried.
 _PASSING: Final = (
@@ -66,7 +73,7 @@ def is_connection_failure(error: BaseException) -> bool:
     outcome is unknown.
     """
     if isinstance(error, asyncpg.InterfaceError):  # also raised for misuse, which a retry does not fix
-        return "connection is closed" in str(error) or "connection was closed" in str(error)
+        return any(said in str(error) for said in _CLOSED)
     return isinstance(error, (OSError, asyncpg.TooManyConnectionsError, *_SERVER_GONE, *_DRIVER_CONFUSED))
 
 
@@ -120,7 +127,7 @@ def explained(dsn: str) -> Iterator[None]:
     """Raise failures in the block as a DatabaseError, with the original error as its cause."""
     try:
         yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except (*DRIVER_ERRORS, OSError) as error:
         explained_error = explain(error, dsn)
         if explained_error is None:
             raise

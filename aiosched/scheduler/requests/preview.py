@@ -18,7 +18,7 @@ from aiosched.errors import DagError, NotFound, Refused
 from aiosched.scheduler.requests.dependents import SelectedRun, find_dependents
 from aiosched.scheduler.requests.runs_meant import chunks, runs_meant
 from aiosched.scheduler.requests.selection import TouchedInstances, refuse_running, running_of, select
-from aiosched.scheduler.runs.backfills import plan_dates, shown
+from aiosched.scheduler.runs.backfills import compute_dates, plan_dates, shown
 from aiosched.scheduler.runs.incomplete import missing_instances
 from aiosched.scheduler.state.cache import StateCache
 from aiosched.scheduler.state.version_reading import ensure_versions
@@ -49,7 +49,8 @@ async def _read(
         raise NotFound(f"There is no DAG {dag_id!r}; see `aiosched dags list`.")
     await ensure_versions(cache, conn, {row.version_id})
     if isinstance(request, BackfillCreate):
-        dates, _ = await plan_dates(conn, cache.versions[row.version_id][0].spec, request, now, most=most)
+        spec = cache.versions[row.version_id][0].spec
+        dates, _ = await plan_dates(conn, spec, request, await compute_dates(spec, request, now, most=most))
         return {"id": None, "dates": shown(dates)}
     return await touched_by(conn, cache, dag_id, row.version_id, request)
 

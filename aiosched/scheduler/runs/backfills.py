@@ -43,12 +43,13 @@ async def create_backfill(
     session: Session, dag: OwnedDag, request: BackfillCreate, command: int
 ) -> dict[str, Any] | None:
     """Plan the dates; unless it is a dry run, store the backfill, all its runs and the answer in one transaction."""
-    now = session.env.clock.now()
+    now, spec, most = session.env.clock.now(), dag.version.spec, session.env.settings.scheduler.max_backfill_runs
     async with session.env.db.acquire() as conn:
-        most = session.env.settings.scheduler.max_backfill_runs
-        conf = await session.env.confs.checked(conn, dag.version.spec.params, request.conf)
-        request = msgspec.structs.replace(request, conf=conf)
-        dates, existing = await plan_dates(conn, dag.version.spec, request, now, most=most)
+        conf = await session.env.confs.checked(conn, spec.params, request.conf)
+    request = msgspec.structs.replace(request, conf=conf)
+    runs = await compute_dates(spec, request, now, most=most)  # without a connection, which would be idle meanwhile
+    async with session.env.db.acquire() as conn:
+        dates, existing = await plan_dates(conn, spec, request, runs)
     if request.dry_run:  # sent by an older aiosched; newer ones read the preview themselves
         return {"id": None, "dates": shown(dates)}
     document = msgspec.json.encode(request.conf).decode()
@@ -79,11 +80,15 @@ async def create_backfill(
     return None
 
 
+async def compute_dates(spec: DagSpec, request: BackfillCreate, now: datetime, *, most: int) -> list[NextRun]:
+    """As `dates_of`, all of them; others have their turns meanwhile."""
+    return await in_slices(dates_of(spec, request, now, most=most), "the dates of this backfill")
+
+
 async def plan_dates(
-    conn: DatabaseConnection, spec: DagSpec, request: BackfillCreate, now: datetime, *, most: int
+    conn: DatabaseConnection, spec: DagSpec, request: BackfillCreate, runs: Sequence[NextRun]
 ) -> tuple[list[BackfillDate], dict[datetime, ExistingRun]]:
-    """The dates of a backfill with their fates, and the runs that exist. Raises Refused or ParamError."""
-    runs = await in_slices(dates_of(spec, request, now, most=most), "the dates of this backfill")
+    """The dates of a backfill with their fates, and the runs that exist. Raises Refused."""
     existing = await backfills.existing_runs(conn, spec.dag_id, [run.logical_date for run in runs])
     return fates_of(spec, request, runs, {date: run.state for date, run in existing.items()}), existing
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-import asyncpg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -25,7 +24,7 @@ from aiosched.core.audit.kinds import AuditKind, Result
 from aiosched.db.audit.entries import NewEntry
 from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import explain
+from aiosched.db.server.failures import DRIVER_ERRORS, explain
 from aiosched.errors import (
     AioschedError,
     ConfigError,
@@ -164,7 +163,7 @@ def install(app: FastAPI, db: Database) -> None:
         explained = explain(error, db.dsn)
         return await (unforeseen(request, error) if explained is None else ours(request, explained))
 
-    for kind in (asyncpg.PostgresError, asyncpg.InterfaceError, DBAPIError, ConnectionError):
+    for kind in (*DRIVER_ERRORS, DBAPIError, ConnectionError):
         app.add_exception_handler(kind, of_the_database)
     app.add_exception_handler(Problem, ours)
     app.add_exception_handler(AioschedError, ours)

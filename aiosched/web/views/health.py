@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-import asyncpg
 from sqlalchemy.exc import DBAPIError
 
 from aiosched.db.queries.status import ParsingSummary, SchedulerRow, list_schedulers, parsing_summary
 from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import DRIVER_ERRORS
 from aiosched.db.server.schema_version import check_schema
 from aiosched.errors import DatabaseError
 
 # What may happen to a question to the database while it is not healthy.
 DATABASE_FAILURES: Final = (
     DatabaseError,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
+    *DRIVER_ERRORS,
     DBAPIError,
     OSError,
     TimeoutError,
