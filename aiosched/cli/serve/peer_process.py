@@ -2,13 +2,13 @@
 
 It reads its order from its standard input, then `{"announce": true}` and `{"drain": seconds}`, and stops when that
 closes. Into the pipe it writes JSON lines: events of runs, the partitions that it owns with its incarnation, that it
-has announced to drain, and while it drains the attempts that still run.
+has announced to drain, and while it drains the attempts that still run. While the parent does not read, it goes on:
+events that do not fit into its memory are dropped, and their number is told later.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -16,6 +16,7 @@ import sys
 from dataclasses import asdict
 from typing import Any, Final
 
+from aiosched.cli.serve.line_writer import LineWriter
 from aiosched.cli.serve.supervisor import end_process
 from aiosched.config import Settings
 from aiosched.logs import configure_logging
@@ -26,18 +27,20 @@ _MOST_TOLD: Final = 1_000  # running attempts: a line must stay under the parent
 
 
 class _Telling:
-    """Writes lines to the parent; one that is gone is noticed on the standard input."""
+    """Writes lines to the parent, never waiting for it; one that is gone is noticed on the standard input."""
 
     def __init__(self, pipe: int) -> None:
         os.set_inheritable(pipe, False)  # workers must not keep it open
-        self._file = os.fdopen(pipe, "w", buffering=1)
+        self._lines = LineWriter(pipe, lambda count: json.dumps({"dropped": count}))
 
-    def __call__(self, **told: Any) -> None:
-        with contextlib.suppress(OSError):
-            self._file.write(json.dumps(told, default=str) + "\n")
+    def __call__(self, *, droppable: bool = False, **told: Any) -> None:
+        self._lines.write(json.dumps(told, default=str), droppable=droppable)
 
     def event(self, event: SchedulerEvent) -> None:
-        self(event=asdict(event) | {"at": event.at.isoformat()})
+        self(event=asdict(event) | {"at": event.at.isoformat()}, droppable=True)
+
+    def flush(self) -> None:
+        self._lines.flush()
 
 
 async def _serve(order: dict[str, Any], reader: asyncio.StreamReader, tell: _Telling) -> None:
@@ -80,7 +83,7 @@ async def _read_orders(reader: asyncio.StreamReader, scheduler: Scheduler, tell:
 async def _drain(scheduler: Scheduler, grace: float, tell: _Telling) -> None:
     async def count() -> None:
         while True:
-            tell(running=scheduler.running_attempts()[:_MOST_TOLD])
+            tell(running=scheduler.running_attempts()[:_MOST_TOLD], droppable=True)
             await asyncio.sleep(_TICK)
 
     counting = asyncio.ensure_future(count())
@@ -98,7 +101,11 @@ async def _main(pipe: int) -> None:
     reader = asyncio.StreamReader(limit=2**20)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     if line := await reader.readline():
-        await _serve(json.loads(line), reader, _Telling(pipe))
+        tell = _Telling(pipe)
+        try:
+            await _serve(json.loads(line), reader, tell)
+        finally:
+            await asyncio.to_thread(tell.flush)
 
 
 def main() -> None:

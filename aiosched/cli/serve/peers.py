@@ -185,6 +185,8 @@ class PeerScheduler:
                 self._parent.on_partitions()
             case {"running": attempts}:
                 self.running = [(dag, run, task, seconds) for dag, run, task, seconds in attempts]
+            case {"dropped": number}:
+                logger.warning("%d lines of scheduler %s were dropped: this process stood still", number, self.name)
             case {"announced": _}:
                 self._has_announced.set()
             case {"drained": _}:

@@ -130,11 +130,15 @@ def serve(
 
             check_provider(loaded.settings.web)
     _configure_logging(loaded)
-    service = _Service(loaded.settings, roles, Screen(output), migrate, until_idle, run_duration, open_browser)
+    screen = Screen(output, whole=until_idle)
+    service = _Service(loaded.settings, roles, screen, migrate, until_idle, run_duration, open_browser)
     from aiosched.scheduler.gc_tuning import rare_collections
 
-    with rare_collections(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        code = runner.run(service.run())
+    try:
+        with rare_collections(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            code = runner.run(service.run())
+    finally:
+        screen.flush()
     raise typer.Exit(code)
 
 
