@@ -33,6 +33,9 @@ async def publish(it: Running, what: str) -> None:
     heartbeat.is_urgent = True
     lease.poll_now()
     await it.until(lambda: not heartbeat.is_urgent, what)
+    query, loads_now = "SELECT partition_loads FROM scheduler WHERE incarnation = $1", heartbeat.loads
+    while (await it.fetch(query, it.incarnation))[0][0] != pytest.approx(loads_now, abs=0.001):
+        continue  # they are stored a moment later
 
 
 async def test_stored_rows_of_a_partition_are_its_load_and_are_shown(dsn: str, clock: FakeClock) -> None:
