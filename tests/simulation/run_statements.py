@@ -109,15 +109,22 @@ async def insert_runs(t: Transaction, *columns: Any) -> Answer:
         row |= {"data_interval_start": row.pop("interval_start"), "data_interval_end": row.pop("interval_end")}
         row |= {"end_date": None, "reason": None, "clear_number": 0}
         unique: list[tuple[str, tuple[Any, ...]]] = [("uq_run", (new.dag_id, new.run_id))]
-        if new.logical_date is not None:
-            unique.append(("uq_date", (new.dag_id, new.logical_date)))
-        if not all([await t.reserve(table, key) for table, key in unique]):
+        if new.logical_date is not None:  # whose index is looked at first; the other one only if that has no such row
+            unique.insert(0, ("uq_date", (new.dag_id, new.logical_date)))
+        if not await _reserve_all(t, unique):
             continue
         for table, key in unique:
             t.put(table, key, {"of": ("dag_run", number)})
         t.put("dag_run", number, {"id": number, **row})
         created.append([number, new.dag_id, new.run_id])
     return answer("id dag_id run_id", created, "INSERT 0")
+
+
+async def _reserve_all(t: Transaction, keys: Sequence[tuple[str, tuple[Any, ...]]]) -> bool:
+    for table, key in keys:
+        if not await t.reserve(table, key):
+            return False
+    return True
 
 
 @handles("COPY task_instance")
