@@ -95,13 +95,14 @@ def test_auto_is_one_scheduler_for_every_two_cores_and_slots_are_shared() -> Non
     assert [settings_of_each(settings, number).executor.slots for number in (1, 3, 20)] == [10, 4, 1]
 
 
-def test_all_take_part_and_one_parser_reads_the_files(folder: Path, dsn: str) -> None:
+def test_all_take_part_and_one_parser_reads_the_files(folder: Path, dsn: str, on_db: Cli) -> None:
+    """The banner may come before the parser knows whose the file is, and so before it has read it."""
     with serve(folder, dsn, "--schedulers", "3", "--name", "n", "--until-idle") as process:
         facts = {told["event"]: told for told in read_until(process, '"ready"')}
         said, log = process.communicate(timeout=120)
 
     assert process.returncode == 0, log
-    assert (facts["dags"]["dags"], facts["dags"]["elsewhere"]) == (24, 0)
+    assert len(on_db.json("dags", "list")) == 24
     assert "in each of 3 schedulers" in facts["executor"]["text"]
     ended = [told for told in map(json.loads, said.splitlines()) if told["event"] == "run_finished"]
     assert sorted((told["dag_id"], told["state"]) for told in ended) == sorted(
