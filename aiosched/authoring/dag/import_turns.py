@@ -31,7 +31,7 @@ class _UnderWay:
 
 
 class ImportTurns(Generic[T]):
-    """One for all DAG files of a process; its methods are called in the threads that import."""
+    """The turns of all imports of one cache of DAG files; its methods are called in the threads that import."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -77,7 +77,7 @@ class ImportTurns(Generic[T]):
 
     @contextmanager
     def staying(self) -> Iterator[None]:
-        """Nothing is unloaded in the block; it must not wait."""
+        """Nothing is unloaded during the block, which must not wait for anything."""
         with self._change:
             yield
 
