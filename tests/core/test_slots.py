@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from slot_builders import allocate, dag_room, needs, room
 
-from aiosched.core.slots.allocation import Candidate, PoolRoom, Room, TaskRoom
+from aiosched.core.slots.allocation import Candidate, Needs, PoolRoom, Room, TaskRoom
 
 
 class TestExamplesOfTheReference:
@@ -182,7 +182,7 @@ class TestReasons:
     def test_asking_changes_nothing(self) -> None:
         given = room(etl=1)
 
-        assert [given.refusal("etl", 1, None, False) for _ in range(3)] == [None] * 3
+        assert [given.refusal(Needs("etl")) for _ in range(3)] == [None] * 3
 
     @pytest.mark.parametrize(
         ("given", "reason"),

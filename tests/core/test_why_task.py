@@ -21,7 +21,7 @@ from aiosched.core.graph.previous_run import Past, StoredRun
 from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.run.board import Board, Instance
-from aiosched.core.slots.allocation import PoolRoom, Room, TaskRoom
+from aiosched.core.slots.allocation import Needs, PoolRoom, TaskRoom
 from aiosched.core.values.messages import Deferral, Outcome, SkipDecision
 from aiosched.core.values.states import FINISHED, RunState, TaskState
 from aiosched.core.why.dependencies import dependency_gates
@@ -448,21 +448,16 @@ class TestEnds:
 
 def test_a_room_refuses_what_one_of_its_parts_refuses() -> None:
     """Decision and explanation are one: the whole refusal is the first of its parts."""
-    cases: list[tuple[Room, dict[str, Any]]] = [
-        (room(parallelism=0, etl=0), {}),
-        (room(etl=0), {}),
-        (room(etl=4), {"executor": "gpu"}),
-        (room(plain=0, etl=4), {}),
-        (room(etl=4), {}),
+    cases = [
+        (room(parallelism=0, etl=0), Needs("etl")),
+        (room(etl=0), Needs("etl")),
+        (room(etl=4), Needs("etl", executor="gpu")),
+        (room(plain=0, etl=4), Needs("etl")),
+        (room(etl=4), Needs("etl")),
     ]
     for there, wanted in cases:
-        executor = wanted.get("executor")
-        parts = (
-            there.parallelism_refusal(),
-            there.pool_refusal("etl", 1),
-            there.executor_refusal(executor, is_async=False),
-        )
-        assert there.refusal("etl", 1, executor, is_async=False) == next((part for part in parts if part), None)
+        parts = (there.parallelism_refusal(), there.pool_refusal(wanted), there.executor_refusal(wanted))
+        assert there.refusal(wanted) == next((part for part in parts if part), None)
 
 
 @given(dags(), st.randoms(use_true_random=False))

@@ -160,6 +160,9 @@ class ExecutorRoom:
     open: int
     open_async: int
 
+    def room(self, is_async: bool) -> int:
+        return self.open_async if is_async else self.open
+
 
 @dataclass(slots=True, eq=False)
 class Room:
@@ -174,25 +177,11 @@ class Room:
     open: int
     parallelism: int
 
-    def refusal(
-        self,
-        pool_name: str,
-        slots: int,
-        executor_name: str | None,
-        is_async: bool,
-        team: str | None = None,
-        *,
-        defers: bool = False,
-    ) -> str | None:
-        """Why a candidate of a team's DAG with these needs does not fit; None if it does.
-
-        One that starts deferred (`defers`) needs room only in a pool that includes deferred tasks (25.1).
-        """
-        if self.open <= 0 and not defers:
+    def refusal(self, needs: Needs) -> str | None:
+        """Why a candidate with these needs does not fit; None if it does."""
+        if self.open <= 0 and not needs.defers:
             return self.parallelism_refusal()
-        if (reason := self.pool_refusal(pool_name, slots, team, defers=defers)) is not None:
-            return reason
-        return None if defers else self.executor_refusal(executor_name, is_async)
+        return self.pool_refusal(needs) or (None if needs.defers else self.executor_refusal(needs))
 
     def parallelism_refusal(self) -> str | None:
         """Why this scheduler accepts no further attempt, whatever it needs."""
@@ -200,53 +189,65 @@ class Room:
             return f"parallelism: this scheduler runs {self.parallelism} attempts, its maximum"
         return None
 
-    def pool_refusal(self, pool_name: str, slots: int, team: str | None = None, *, defers: bool = False) -> str | None:
-        """Why the pool does not have that many open slots for a DAG of `team`."""
-        pool = self.pools.get(pool_name)
+    def pool_refusal(self, needs: Needs) -> str | None:
+        """Why the pool does not have that many open slots for a DAG of that team."""
+        name, slots, pool = needs.pool, needs.slots, self.pools.get(needs.pool)
         if pool is None:
-            return f"pool {pool_name!r} does not exist: create it with `aiosched pools set {pool_name} {max(slots, 1)}`"
-        if pool.team is not None and pool.is_foreign(team):
-            return f"pool {pool_name!r} belongs to another team: choose a pool that this DAG may use"
-        if slots > pool.open and pool.total >= 0 and (pool.include_deferred or not defers):
-            return _pool_refusal(pool_name, slots, pool)
+            return f"pool {name!r} does not exist: create it with `aiosched pools set {name} {max(slots, 1)}`"
+        if pool.is_foreign(needs.team):
+            return f"pool {name!r} belongs to another team: choose a pool that this DAG may use"
+        if slots > pool.open and pool.total >= 0 and (pool.include_deferred or not needs.defers):
+            return _pool_refusal(name, slots, pool)
         return None
 
-    def executor_refusal(self, executor_name: str | None, is_async: bool) -> str | None:
+    def executor_refusal(self, needs: Needs) -> str | None:
         """Why the executor accepts no further attempt of that kind."""
-        executor = self.executors.get(executor_name)
+        executor = self.executors.get(needs.executor)
         if executor is None:
             known = ", ".join(sorted(name for name in self.executors if name is not None)) or "none"
             return (
-                f"executor {executor_name!r} is not configured: known here is {known}. "
+                f"executor {needs.executor!r} is not configured: known here is {known}. "
                 "Add it to executor.kind, or change the task's executor"
             )
-        if (executor.open_async if is_async else executor.open) <= 0:
-            return f"executor {executor.name!r}: 0 slots open for {'async' if is_async else 'plain'} functions, needs 1"
+        if executor.room(needs.is_async) <= 0:
+            kind = "async" if needs.is_async else "plain"
+            return f"executor {executor.name!r}: 0 slots open for {kind} functions, needs 1"
         return None
 
-    def occupy(
-        self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, *, defers: bool = False
-    ) -> None:
+    def occupy(self, needs: Needs) -> None:
         """Allocate what `refusal` did not refuse."""
-        if defers:
-            self.pools[pool_name].open -= slots if self.pools[pool_name].include_deferred else 0
+        pool = self.pools[needs.pool]
+        if needs.defers:
+            pool.open -= needs.slots if pool.include_deferred else 0
             return
         self.open -= 1
-        self.pools[pool_name].open -= slots
-        executor = self.executors[executor_name]
-        if is_async:
+        pool.open -= needs.slots
+        executor = self.executors[needs.executor]
+        if needs.is_async:
             executor.open_async -= 1
         else:
             executor.open -= 1
 
-    def lacks_only_slots(
-        self, pool_name: str, slots: int, executor_name: str | None, is_async: bool, team: str | None = None
-    ) -> int:
+    def lacks_only_slots(self, needs: Needs) -> int:
         """How many candidates with these needs would fit if the pool were empty."""
-        pool, executor = self.pools.get(pool_name), self.executors.get(executor_name)
-        if pool is None or executor is None or pool.is_foreign(team) or not pool.open < slots <= pool.total:
+        pool, executor = self.pools.get(needs.pool), self.executors.get(needs.executor)
+        if pool is None or executor is None or pool.is_foreign(needs.team) or not pool.open < needs.slots <= pool.total:
             return 0
-        return max(0, min(self.open, executor.open_async if is_async else executor.open))
+        return max(0, min(self.open, executor.room(needs.is_async)))
+
+
+class Needs(NamedTuple):
+    """What a candidate needs of the shared room.
+
+    One that starts in its trigger (`defers`) needs room only in a pool that includes deferred tasks (25.1).
+    """
+
+    pool: str
+    slots: int = 1
+    executor: str | None = None  # None: the default one
+    is_async: bool = False
+    team: str | None = None  # of its DAG
+    defers: bool = False
 
 
 class Candidate(msgspec.Struct, eq=False, gc=False):
@@ -267,6 +268,10 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     defers: bool = False  # starts in its trigger: takes no slot of an executor
     rank: Rank | None = None  # assigned by the waiting queue, kept when it is put back
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(self.pool, self.pool_slots, self.executor, self.is_async, self.dag.team, self.defers)
+
     def __repr__(self) -> str:
         return f"<Candidate {self.dag.dag_id} {tuple(self.key)}>"
 
@@ -284,13 +289,6 @@ class Grant(NamedTuple):
 
     taken: list[Candidate]
     refused: list[tuple[Candidate, str]]
-
-
-def occupy(candidate: Candidate, room: Room) -> None:
-    """Count `candidate` under every limit."""
-    defers = candidate.defers
-    room.occupy(candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, defers=defers)
-    candidate.dag.occupy(candidate.key.run, candidate.task, defers=defers)
 
 
 def _pool_refusal(name: str, slots: int, pool: PoolRoom) -> str:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
-from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Rank, Room, occupy
+from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Needs, Rank, Room
 from aiosched.core.slots.competing_demands import Demand, DemandPlace, merged
 from aiosched.core.values.messages import AttemptKey
 from aiosched.errors import DagFailure
@@ -49,26 +49,17 @@ class _Lane:
 class _Bucket:
     """Lanes that need the same shared resources."""
 
-    __slots__ = (
-        "defers", "entries", "executor", "is_async", "key", "lanes", "live", "pool", "reason", "slots", "team",
-        "unserved",
-    )  # fmt: skip
+    __slots__ = ("entries", "lanes", "live", "needs", "reason", "unserved")
 
-    def __init__(self, key: _BucketKey) -> None:
-        self.key = key
-        self.pool, self.slots, self.executor, self.is_async, self.defers, self.team = key
+    def __init__(self, needs: Needs) -> None:
+        self.needs = needs
         self.entries: list[_Post] = []  # heap; an entry is valid if it is the one that its lane has posted
         self.unserved: deque[tuple[float, _Lane]] = deque()  # oldest first; valid if it is the lane's own value
         self.lanes = 0
         self.live = 0  # candidates, including parked ones
         self.reason: str | None = None  # why the last pass took no more of it
 
-    @property
-    def needs(self) -> tuple[str, int, str | None, bool, str | None]:
-        return self.pool, self.slots, self.executor, self.is_async, self.team
 
-
-_BucketKey = tuple[str, int, str | None, bool, bool, str | None]
 _LaneKey = tuple[_Bucket, int | None, str | None]  # bucket; run and task id if a limit requires them
 _Place = tuple[Rank, int, Candidate]  # the number breaks ties, as of a candidate that was put back
 _Post = tuple[Rank, int, _Lane]
@@ -86,7 +77,7 @@ class WaitingQueue:
         self._unserved: dict[str, float] = {}  # pools from which we need slots -> the second at which we last got one
         self.served: set[str] = set()  # pools from which the last pass took slots
         self._places: dict[AttemptKey, tuple[_Place, _Lane]] = {}
-        self._buckets: dict[_BucketKey, _Bucket] = {}
+        self._buckets: dict[Needs, _Bucket] = {}
         self._lanes: dict[DagRoom, dict[_LaneKey, _Lane]] = {}
         self._parked: dict[DagRoom, list[_Lane]] = {}
         self._numbers = count()
@@ -103,19 +94,19 @@ class WaitingQueue:
 
     def pools(self) -> list[str]:
         """The pools that a pass needs, in name order: those of candidates that are not parked."""
-        return sorted({bucket.pool for bucket in self._buckets.values() if self._peek(bucket) is not None})
+        return sorted({bucket.needs.pool for bucket in self._buckets.values() if self._peek(bucket) is not None})
 
     def by_pool(self) -> dict[str, int]:
         """How many candidates wait for slots of each pool. The cost is proportional to the number of lanes."""
         counts: dict[str, int] = {}
         for lanes in self._lanes.values():
             for lane in lanes.values():
-                counts[lane.bucket.pool] = counts.get(lane.bucket.pool, 0) + lane.live
+                counts[lane.bucket.needs.pool] = counts.get(lane.bucket.needs.pool, 0) + lane.live
         return counts
 
     def slots_of(self, pool: str) -> int:
         """How many slots of a pool all candidates need together."""
-        return sum(bucket.live * bucket.slots for bucket in self._buckets.values() if bucket.pool == pool)
+        return sum(bucket.live * bucket.needs.slots for bucket in self._buckets.values() if bucket.needs.pool == pool)
 
     def add(self, candidate: Candidate) -> None:
         """Add a candidate, replacing one with the same key. Equal candidates go in order of their first arrival."""
@@ -170,9 +161,9 @@ class WaitingQueue:
             bucket = heads[0][1]
             lane = bucket.entries[0][2]
             candidate = lane.entries[0][2]
-            if (pool := room.pools.get(bucket.pool)) is not None and pool.competing_demands:
+            if (pool := room.pools.get(bucket.needs.pool)) is not None and pool.competing_demands:
                 pool.make_way(self._place(bucket, candidate.weight, now))
-            bucket.reason = room.refusal(*bucket.needs, defers=bucket.defers)
+            bucket.reason = room.refusal(bucket.needs)
             if bucket.reason is not None:
                 refused.append((candidate, bucket.reason))
                 heapq.heappop(heads)
@@ -198,14 +189,14 @@ class WaitingQueue:
         """
         found: dict[str, Demand] = {}
         for bucket in self._buckets.values():
-            fitting = room.lacks_only_slots(*bucket.needs)
-            if not fitting or bucket.defers or (first := self._first_within_limits(bucket)) is None:
+            fitting = room.lacks_only_slots(bucket.needs)
+            if not fitting or bucket.needs.defers or (first := self._first_within_limits(bucket)) is None:
                 continue
             place = self._place(bucket, first.weight, now)
             if (oldest := self._overdue(bucket, now)) is not None:
                 place = DemandPlace(True, first.weight, oldest)
-            demand = Demand(place, bucket.slots, bucket.slots * min(bucket.live, fitting))
-            found[bucket.pool] = merged(found.get(bucket.pool), demand, room.pools[bucket.pool].total)
+            demand = Demand(place, bucket.needs.slots, bucket.needs.slots * min(bucket.live, fitting))
+            found[bucket.needs.pool] = merged(found.get(bucket.needs.pool), demand, room.pools[bucket.needs.pool].total)
         since = {pool: now if pool in self.served else self._unserved.get(pool, now) for pool in found}
         self._unserved = since
         return {
@@ -256,14 +247,14 @@ class WaitingQueue:
         while line:
             since, number, bucket = heapq.heappop(line)
             lane = bucket.unserved[0][1]
-            if (pool := room.pools.get(bucket.pool)) is not None:
+            if (pool := room.pools.get(bucket.needs.pool)) is not None:
                 pool.make_way(DemandPlace(True, 0, since))
             try:
                 self._head(lane)
                 candidate = lane.entries[0][2]
                 if not self._is_at_its_limits(lane, candidate):
-                    if room.refusal(*bucket.needs, defers=bucket.defers) is not None:
-                        if pool is not None and room.lacks_only_slots(*bucket.needs):
+                    if room.refusal(bucket.needs) is not None:
+                        if pool is not None and room.lacks_only_slots(bucket.needs):
                             pool.keep(max(pool.open, 0))
                         continue
                     self._take_first(lane, room, now)
@@ -274,11 +265,11 @@ class WaitingQueue:
                 heapq.heappush(line, (again, number, bucket))
 
     def _place(self, bucket: _Bucket, weight: int, now: float) -> DemandPlace:
-        return DemandPlace(False, weight, self._unserved.get(bucket.pool, now))
+        return DemandPlace(False, weight, self._unserved.get(bucket.needs.pool, now))
 
     def _is_at_its_limits(self, lane: _Lane, first: Candidate) -> bool:
         """Whether the DAG's limits refuse the lane, whose first candidate is `first`; it is parked then."""
-        lane.reason = lane.dag.refusal(first.key.run, first.task, defers=lane.bucket.defers)
+        lane.reason = lane.dag.refusal(first.key.run, first.task, defers=lane.bucket.needs.defers)
         if lane.reason is not None:
             self._park(lane)
         return lane.reason is not None
@@ -296,12 +287,13 @@ class WaitingQueue:
 
     def _take_first(self, lane: _Lane, room: Room, now: float) -> None:
         candidate = lane.entries[0][2]
-        occupy(candidate, room)
+        room.occupy(lane.bucket.needs)
+        lane.dag.occupy(candidate.key.run, candidate.task, defers=candidate.defers)
         del self._places[candidate.key]
         heapq.heappop(lane.entries)
         lane.live -= 1
         lane.bucket.live -= 1
-        self.served.add(lane.bucket.pool)
+        self.served.add(lane.bucket.needs.pool)
         if not lane.live:
             self._drop(lane)
         elif lane.since != now:
@@ -313,13 +305,9 @@ class WaitingQueue:
         return found is not None and found[0] is place
 
     def _lane_of(self, candidate: Candidate) -> _Lane:
-        bucket_key = (
-            candidate.pool, candidate.pool_slots, candidate.executor, candidate.is_async, candidate.defers,
-            candidate.dag.team,
-        )  # fmt: skip
-        bucket = self._buckets.get(bucket_key)
+        bucket = self._buckets.get(needs := candidate.needs)
         if bucket is None:
-            bucket = self._buckets[bucket_key] = _Bucket(bucket_key)
+            bucket = self._buckets[needs] = _Bucket(needs)
         dag, task = candidate.dag, candidate.task
         by_run = dag.per_run is not None or (task is not None and task.per_run is not None)
         key = (bucket, candidate.key.run if by_run else None, None if task is None else task.task_id)
@@ -378,7 +366,7 @@ class WaitingQueue:
         bucket = lane.bucket
         bucket.lanes -= 1
         if not bucket.lanes:
-            del self._buckets[bucket.key]
+            del self._buckets[bucket.needs]
             bucket.entries.clear()
             bucket.unserved.clear()
         lanes = self._lanes[lane.dag]

@@ -229,7 +229,7 @@ def _pool_gate(facts: TaskFacts) -> Gate:
     name, needs = candidate.pool, candidate.pool_slots
     pool = room.pools.get(name)
     team = candidate.dag.team
-    reason = room.pool_refusal(name, needs, team, defers=candidate.defers)
+    reason = room.pool_refusal(candidate.needs)
     if pool is None:
         command = f"aiosched pools set {quote(name)} {max(needs, 1)}"
         detail = "there is no such pool"
@@ -278,12 +278,11 @@ def _executor_gate(facts: TaskFacts) -> Gate:
         return gate(name, None, "has it")
     if not facts.has_figures:
         return Gate(name=name, verdict=Verdict.UNKNOWN, detail="its scheduler has not reported how many slots are open")
-    reason = room.executor_refusal(candidate.executor, candidate.is_async)
+    reason = room.executor_refusal(candidate.needs)
     executor = room.executors.get(candidate.executor)
     if executor is None:
         return Gate(name=name, verdict=Verdict.NEVER, detail=str(reason))
-    open_ = executor.open_async if candidate.is_async else executor.open
-    return gate(name, reason, f"{counted(open_, 'slot')} open")
+    return gate(name, reason, f"{counted(executor.room(candidate.is_async), 'slot')} open")
 
 
 def _worker_gate(facts: TaskFacts) -> Gate:

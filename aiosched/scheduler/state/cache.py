@@ -18,7 +18,7 @@ from datetime import datetime
 from aiosched.core.assets.conditions import AssetExpression
 from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.graph.graph import Graph
-from aiosched.core.graph.instances import held_pool, holds_pool
+from aiosched.core.graph.instances import RowEffects, held_pool, holds_pool
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.run.manual_changes import INTENTIONS
@@ -40,7 +40,7 @@ from aiosched.scheduler.state.dag_runs import DagRuns
 from aiosched.scheduler.state.deadline_rows import moved_deadlines
 from aiosched.scheduler.state.previous_run_index import PreviousRunIndex
 from aiosched.scheduler.state.quarantine import Quarantine
-from aiosched.scheduler.state.unstored import MOST_WAITING, Unstored, rows_to_store
+from aiosched.scheduler.state.unstored import Unstored, rows_to_store
 from aiosched.scheduler.state.versions import Unreadable, renew_code, run_info
 from aiosched.scheduler.state.wakeup import Timers
 from aiosched.scheduler.state.worklists import Worklists
@@ -240,18 +240,9 @@ class StateCache:
         """Add what one board has to store to `batch`."""
         rows, run = board.effects.rows, board.run
         key, tasks, stored, deltas = run.key, board.graph.tasks, batch.tasks, batch.pools.deltas
-        if rows.created:
-            stored.created.extend((key, i.task, i.map_index, i.max_tries) for i in rows.created)
-            rows.created = []
-        if rows.expanded:
-            stored.expanded.extend((key, i.task) for i in rows.expanded)
-            rows.expanded = []
-        changed = rows.changed
-        if rows.lazy:
-            changed.update(rows.lazy)
-            rows.lazy = {}
-        if rows.later or len(changed) > MOST_WAITING:
-            changed = rows_to_store(rows)
+        stored.created += [(key, i.task, i.map_index, i.max_tries) for i in rows.created]
+        stored.expanded += [(key, i.task) for i in rows.expanded]
+        changed = rows_to_store(rows)
         if changed:
             self.stored_rows[self.dags[run.dag_id].row.partition] += len(changed)
         for i in changed:
@@ -272,47 +263,30 @@ class StateCache:
                 )
             )  # fmt: skip
             i.stored_state, i.stored_try = new, i.try_number
-        rows.changed = {}
-        if rows.tries:
-            stored.tries.extend(rows.tries)
-            rows.tries = []
-        if rows.sources:
-            stored.sources.extend(rows.sources)
-            rows.sources = []
-        if rows.rendered:
-            stored.rendered.extend(rows.rendered)
-            rows.rendered = []
-        if rows.labels:
-            stored.labels.extend(rows.labels)
-            rows.labels = []
-        if rows.xcoms:
-            stored.xcoms.extend(xcom_row(key, i.task, i.map_index, v) for i, v in rows.xcoms)
-            rows.xcoms.clear()
-        if rows.forget_xcoms:
-            stored.forget_xcoms.extend((key, i.task, i.map_index) for i in rows.forget_xcoms)
-            rows.forget_xcoms.clear()
-        if rows.deferrals:
-            for i in rows.deferrals:
-                if (waited := board.deferrals.get(i)) is None:
-                    stored.undeferred.append((key, i.task, i.map_index))
-                else:
-                    stored.deferrals.append(deferral_row(key, i, waited))
-            rows.deferrals.clear()
+        stored.tries += rows.tries
+        stored.sources += rows.sources
+        stored.rendered += rows.rendered
+        stored.labels += rows.labels
+        stored.xcoms += [xcom_row(key, i.task, i.map_index, v) for i, v in rows.xcoms]
+        stored.forget_xcoms += [(key, i.task, i.map_index) for i in rows.forget_xcoms]
+        for i in rows.deferrals:
+            if (waited := board.deferrals.get(i)) is None:
+                stored.undeferred.append((key, i.task, i.map_index))
+            else:
+                stored.deferrals.append(deferral_row(key, i, waited))
         if triggers := board.effects.triggers:
             batch.effects.triggers.extend((board, i) for i in triggers)
             triggers.clear()
-        if rows.callbacks:
-            for kind, why, task_index, map_index, try_number in rows.callbacks:
-                place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
-                task_id = None if task_index is None else board.graph.task_ids[task_index]
-                batch.messages.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
-            rows.callbacks.clear()
+        for kind, why, task_index, map_index, try_number in rows.callbacks:
+            place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
+            task_id = None if task_index is None else board.graph.task_ids[task_index]
+            batch.messages.callbacks.append(NewCallback(*place, task_id, map_index, try_number, reason=why))
         if rows.run_changed:
-            rows.run_changed = False
             self._collect_run(board, batch)
             before, times = run.stored_state, (run.queued_at, run.start_date, run.end_date)
             batch.runs.changed.append(RunChange(key, before, run.state, *times, run.reason, run.clear_number))
             run.stored_state = run.state
+        board.effects.rows = RowEffects(later=rows.later)
 
     def _collect_run(self, board: Board, batch: Changes) -> None:
         """Add what a run's change means for its deadlines (23.5) and for the limit of consecutive failures (9.3)."""

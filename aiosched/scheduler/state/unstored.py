@@ -12,7 +12,7 @@ from aiosched.core.values.messages import Report
 from aiosched.core.values.states import TaskState
 from aiosched.scheduler.state.changes import Changes
 
-MOST_WAITING: Final = 200  # rows of one run in one commit that only say that their task waits for a slot
+_MOST_WAITING: Final = 200  # rows of one run in one commit that only say that their task waits for a slot
 
 
 @dataclass(slots=True)
@@ -47,12 +47,15 @@ class Unstored:
 
 
 def rows_to_store(rows: RowEffects) -> dict[Instance, None]:
-    """The rows to store now: all but those that only say that their task waits for a slot, of which only some.
+    """The rows to store now, of a long run without some of those that only say that their task waits for a slot.
 
     So a run with very many tasks does not hold up the commit of others. What is not stored yet is decided again after
     a restart.
     """
-    now, later, room = dict[Instance, None](), rows.later, MOST_WAITING
+    rows.changed.update(rows.lazy)
+    if not rows.later and len(rows.changed) <= _MOST_WAITING:
+        return rows.changed
+    now, later, room = dict[Instance, None](), rows.later, _MOST_WAITING
     for instance in rows.changed:
         if instance.state is not TaskState.SCHEDULED or instance.stored_state is not TaskState.NONE:
             now[instance] = None

@@ -80,9 +80,7 @@ async def competition(
     of_pool: Sequence[Contender] = ()
     of_dag: Sequence[Contender] = ()
     pool = room.pools.get(candidate.pool)
-    if pool is not None and room.pool_refusal(
-        candidate.pool, candidate.pool_slots, candidate.dag.team, defers=candidate.defers
-    ):
+    if pool is not None and room.pool_refusal(candidate.needs):
         of_pool = await why.holding_instances(conn)
     if candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers):
         of_dag = await why.holding_instances(conn, candidate.dag.dag_id)
