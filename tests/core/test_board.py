@@ -96,6 +96,18 @@ def test_a_start_may_be_stored_with_the_next_commit_and_its_end_may_come_first()
     assert (of(quick, "a").state, of(quick, "a").start_date) == (TaskState.SUCCESS, NOW - seconds(1))
 
 
+def test_a_task_does_not_end_before_it_starts_although_its_start_was_noticed_late() -> None:
+    """The executor notices the start on its own loop, which may lag; the attempt itself knows when it began."""
+    board = started(task("a"))
+    instance = grant(board, "a")
+    board.apply(Report(key=board.key(instance), outcome=Outcome.STARTED, at=NOW), NOW)
+
+    report = Report(key=board.key(instance), outcome=Outcome.SUCCESS, at=NOW - seconds(1), started_at=NOW - seconds(2))
+    assert board.apply(report, NOW)
+
+    assert (instance.start_date, instance.end_date) == (NOW - seconds(2), NOW - seconds(1))
+
+
 @pytest.mark.parametrize(
     ("endings", "result"),
     [

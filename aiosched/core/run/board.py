@@ -203,7 +203,8 @@ class Board(ManualChanges, Expansion):
                 report = report.refused(str(error))
                 outcome = Outcome.FAILED
         began = instance.state is TaskState.RUNNING or not report.unattended
-        instance.start_date = instance.start_date or report.started_at or (report.at if began else None)
+        starts = (instance.start_date, report.started_at or (report.at if began else None))
+        instance.start_date = min((start for start in starts if start), default=None)  # a notice may have come late
         self._keep_values(instance, report)
         if outcome is Outcome.RESCHEDULED:
             instance.next_at = report.reschedule_at or now
