@@ -160,9 +160,6 @@ class ExecutorRoom:
     open: int
     open_async: int
 
-    def room(self, is_async: bool) -> int:
-        return self.open_async if is_async else self.open
-
 
 @dataclass(slots=True, eq=False)
 class Room:
@@ -209,7 +206,7 @@ class Room:
                 f"executor {needs.executor!r} is not configured: known here is {known}. "
                 "Add it to executor.kind, or change the task's executor"
             )
-        if executor.room(needs.is_async) <= 0:
+        if (executor.open_async if needs.is_async else executor.open) <= 0:
             kind = "async" if needs.is_async else "plain"
             return f"executor {executor.name!r}: 0 slots open for {kind} functions, needs 1"
         return None
@@ -233,7 +230,7 @@ class Room:
         pool, executor = self.pools.get(needs.pool), self.executors.get(needs.executor)
         if pool is None or executor is None or pool.is_foreign(needs.team) or not pool.open < needs.slots <= pool.total:
             return 0
-        return max(0, min(self.open, executor.room(needs.is_async)))
+        return max(0, min(self.open, executor.open_async if needs.is_async else executor.open))
 
 
 class Needs(NamedTuple):

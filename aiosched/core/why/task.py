@@ -282,7 +282,8 @@ def _executor_gate(facts: TaskFacts) -> Gate:
     executor = room.executors.get(candidate.executor)
     if executor is None:
         return Gate(name=name, verdict=Verdict.NEVER, detail=str(reason))
-    return gate(name, reason, f"{counted(executor.room(candidate.is_async), 'slot')} open")
+    open_ = executor.open_async if candidate.is_async else executor.open
+    return gate(name, reason, f"{counted(open_, 'slot')} open")
 
 
 def _worker_gate(facts: TaskFacts) -> Gate:
