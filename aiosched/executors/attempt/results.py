@@ -156,6 +156,8 @@ def _explain(key: str, value: Any, error: Exception) -> str:
     path, culprit = place
     if isinstance(culprit, str):
         return f"{path} is a string with characters that are not Unicode (lone surrogates): decode or replace them."
+    if isinstance(culprit, _Key):
+        return f"{path} is {_type_name(culprit.key)}, and keys of JSON are strings: use str(key)."
     hint = "return plain data (numbers, strings, lists, dicts, dataclasses), or push nothing with do_xcom_push=False"
     return f"{path} is {_type_name(culprit)}, which JSON cannot hold: {hint}."
 
@@ -181,13 +183,20 @@ def _children(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         for key, item in value.items():
             yield f"{path}[{key!r}]", item
             if not isinstance(key, str):
-                yield f"the key {key!r:.80} of {path}", key
+                yield f"the key {key!r:.80} of {path}", _Key(key)
     elif isinstance(value, list | tuple | set | frozenset):
         yield from ((f"{path}[{number}]", item) for number, item in enumerate(value))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from ((f"{path}.{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value))
     elif isinstance(value, msgspec.Struct):
         yield from ((f"{path}.{name}", getattr(value, name)) for name in value.__struct_fields__)
+
+
+class _Key:
+    """A key that is not a string: some values that JSON can hold are no keys of JSON."""
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
 
 
 def _is_not_finite(value: Any) -> bool:
@@ -198,7 +207,7 @@ def _is_refused(value: Any) -> bool:
     if next(_children(value, ""), None) is not None:
         return False
     try:
-        _encode(value)
+        _encode({value.key: None} if isinstance(value, _Key) else value)
     except Exception:
         return True
     return False
