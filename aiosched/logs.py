@@ -13,9 +13,11 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Final, Literal, TextIO
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
-from aiosched.config import LogSettings
+if TYPE_CHECKING:
+    from aiosched.config import LogSettings
+
 
 # The attributes of a record and their short names on a terminal.
 CONTEXT: Final = {"dag_id": "dag", "run_id": "run", "task_id": "task", "map_index": "map", "try": "try"}

@@ -1,42 +1,84 @@
 """Settings, their defaults and where they come from.
 
-The sections are in sections.py, what reads flags, environment and files in sources.py.
+The sections are in sections.py, what reads flags, environment and files in sources.py. Each name is imported on first
+use: processes that run tasks get what they need in messages, and do without the settings and pydantic.
 """
 
-from aiosched.config.bundles import BundleSettings
-from aiosched.config.secrecy import hide_password
-from aiosched.config.secret_backends import BackendSettings
-from aiosched.config.sections import (
-    EXECUTOR_PLUGINS,
-    EXECUTORS,
-    CoreSettings,
-    DagsSettings,
-    DatabaseSettings,
-    ExecutorSettings,
-    LogLevel,
-    LogSettings,
-    MetricsSettings,
-    ParsingSettings,
-    SchedulerSettings,
-    SecretsSettings,
-    Settings,
-    SortMode,
-    WebSettings,
-    WeightRule,
-    XComSettings,
-)
-from aiosched.config.sources import (
-    FLAGS,
-    SHORT_NAMES,
-    Loaded,
-    Origin,
-    SettingField,
-    Source,
-    load_settings,
-    setting_fields,
-    shown,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from aiosched.errors import ConfigError
+from aiosched.lazy import imported_on_demand
+
+if TYPE_CHECKING:
+    from aiosched.config.bundles import BundleSettings
+    from aiosched.config.secrecy import hide_password
+    from aiosched.config.secret_backends import BackendSettings
+    from aiosched.config.sections import (
+        EXECUTOR_PLUGINS,
+        EXECUTORS,
+        CoreSettings,
+        DagsSettings,
+        DatabaseSettings,
+        ExecutorSettings,
+        LogLevel,
+        LogSettings,
+        MetricsSettings,
+        ParsingSettings,
+        SchedulerSettings,
+        SecretsSettings,
+        Settings,
+        SortMode,
+        WebSettings,
+        WeightRule,
+        XComSettings,
+    )
+    from aiosched.config.sources import (
+        FLAGS,
+        SHORT_NAMES,
+        Loaded,
+        Origin,
+        SettingField,
+        Source,
+        load_settings,
+        setting_fields,
+        shown,
+    )
+
+_HOMES = {
+    "BackendSettings": "secret_backends",
+    "BundleSettings": "bundles",
+    "CoreSettings": "sections",
+    "DagsSettings": "sections",
+    "DatabaseSettings": "sections",
+    "EXECUTORS": "sections",
+    "EXECUTOR_PLUGINS": "sections",
+    "ExecutorSettings": "sections",
+    "FLAGS": "sources",
+    "Loaded": "sources",
+    "LogLevel": "sections",
+    "LogSettings": "sections",
+    "MetricsSettings": "sections",
+    "Origin": "sources",
+    "ParsingSettings": "sections",
+    "SHORT_NAMES": "sources",
+    "SchedulerSettings": "sections",
+    "SecretsSettings": "sections",
+    "SettingField": "sources",
+    "Settings": "sections",
+    "SortMode": "sections",
+    "Source": "sources",
+    "WebSettings": "sections",
+    "WeightRule": "sections",
+    "XComSettings": "sections",
+    "hide_password": "secrecy",
+    "load_settings": "sources",
+    "setting_fields": "sources",
+    "shown": "sources",
+}
+
+__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 
 __all__ = [
     "EXECUTORS",

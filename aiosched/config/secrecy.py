@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic.fields import FieldInfo
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 
 class Secrecy(Enum):

@@ -14,9 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from aiosched.config.secrecy import secrecy_of
-from aiosched.config.sources import FROM_FILE, SHORT_NAMES, setting_fields, variable_of
-
 _STAT: Final = Path("/proc/self/stat")
 _ENV_START: Final = 48  # counted from the field behind the name of the program, which may have blanks: see proc(5)
 
@@ -24,6 +21,9 @@ _ENV_START: Final = 48  # counted from the field behind the name of the program,
 @cache
 def secret_variables() -> frozenset[str]:
     """The environment variables that set secret settings, or name a file that has one."""
+    from aiosched.config.secrecy import secrecy_of
+    from aiosched.config.sources import FROM_FILE, SHORT_NAMES, setting_fields, variable_of
+
     keys = {field.key for field in setting_fields() if secrecy_of(field.info) is not None}
     names = {variable_of(key) for key in keys} | {name for name, key in SHORT_NAMES.items() if key in keys}
     return frozenset(names | {name + FROM_FILE for name in names})
@@ -34,9 +34,12 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in secret_variables()}
 
 
-def forget_secrets() -> None:
-    """Remove secret settings from the environment of this process, and from what the kernel shows of it (on Linux)."""
-    secret = secret_variables() & os.environ.keys()
+def forget_secrets(variables: frozenset[str] | None = None) -> None:
+    """Remove secret settings from the environment of this process, and from what the kernel shows of it (on Linux).
+
+    `variables` are those of `secret_variables`, for a process that does without the settings.
+    """
+    secret = (secret_variables() if variables is None else variables) & os.environ.keys()
     if not secret:
         return
     if sys.platform == "linux":

@@ -21,6 +21,7 @@ import msgspec
 
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.bundles.names import path_in, prefix_of
+from aiosched.config.secret_environment import secret_variables
 from aiosched.core.values.masking import secrets
 from aiosched.other_user import OtherUser, check_rights, other_user
 from aiosched.parsing.discovery import DagFile
@@ -59,7 +60,7 @@ class ParsingPool:
         user: OtherUser | None = None,
     ) -> None:
         self.size = supervisors_for(settings)
-        self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings), user)
+        self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings), user, secret_variables())
         self._root = root
         self._values = values
         self._closed = False

@@ -55,13 +55,18 @@ class ParseRequest(NamedTuple):
         return self.name if self.member is None else self.name.removesuffix(f"/{self.member}")
 
 
-def prepare(limits: Limits, defaults: AuthoringDefaults, user: OtherUser | None = None) -> None:
-    """Turn this process into a supervisor: called once in each worker of the pool. Files are imported as `user`."""
+def prepare(
+    limits: Limits, defaults: AuthoringDefaults, user: OtherUser | None = None, secret: frozenset[str] = frozenset()
+) -> None:
+    """Turn this process into a supervisor: called once in each worker of the pool.
+
+    Files are imported as `user`, without the environment variables `secret`.
+    """
     from aiosched.authoring.base.settings import use_defaults
     from aiosched.authoring.plugins.loading import plugin_entry_points
 
     global _limits, _user
-    forget_secrets()
+    forget_secrets(secret)
     _import_authoring(with_airflow=defaults.airflow == "compat")
     _limits, _user = limits, user
     use_defaults(defaults)

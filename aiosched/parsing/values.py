@@ -22,11 +22,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from aiosched.backends.values import Value
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.service_errors import error_of_kind, kind_of
@@ -34,9 +33,12 @@ from aiosched.errors import AioschedError, ConfigError, DatabaseError, DatabaseU
 from aiosched.other_user import OtherUser
 from aiosched.scratch import scratch_folder
 
+if TYPE_CHECKING:
+    from aiosched.backends.values import Value
+
 log: Final = logging.getLogger(__name__)
 
-LookUp = Callable[[str, str, str], Awaitable[Value]]  # kind and name, and the name of the file that asks
+LookUp = Callable[[str, str, str], "Awaitable[Value]"]  # kind and name, and the name of the file that asks
 
 PATIENCE: Final = 5.0  # seconds in which a look-up is answered
 _AGAIN: Final = 0.2  # seconds until the database is asked again

@@ -17,14 +17,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-from aiosched.config import Settings
 from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder, open_folder
 from aiosched.remote.log_ranges import LogRange, chain, range_of, segments
 from aiosched.remote.pending import known_machine
 from aiosched.remote.plain_files import open_plain, plain_names, plain_size
+
+if TYPE_CHECKING:
+    from aiosched.config import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from aiosched.config import XComSettings
 from aiosched.core.values.messages import StoredXCom, XComPlace, XComValue
 from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder
+
+if TYPE_CHECKING:
+    from aiosched.config import XComSettings
 
 SETTING: Final = "xcom.remote"
 LIMIT: Final = 300.0  # seconds that one call may take

@@ -20,7 +20,6 @@ from starlette.routing import BaseRoute
 import aiosched
 from aiosched.db.audit.settings import record_settings
 from aiosched.db.server.failures import is_retryable
-from aiosched.web.airflow_api import application as airflow_api
 from aiosched.web.api import ROUTERS
 from aiosched.web.api.operation import probes
 from aiosched.web.application import Application, operation_id
@@ -96,6 +95,8 @@ def make_app(
     problems.install(app, request_client.db)
     app.router.routes.extend(_api())
     if web.airflow_api:
+        from aiosched.web.airflow_api import application as airflow_api  # its many routes take time to make
+
         airflow_api.mount(app)
     app.router.routes.extend(_ui())  # last, as it answers every other address
     return app

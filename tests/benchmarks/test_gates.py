@@ -7,6 +7,8 @@ their test in tests/cli/test_root.py.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 
@@ -91,6 +93,29 @@ async def test_a_check_for_lost_notifications_costs_the_same_few_statements_howe
     # which are looked at every 30 seconds: here each wake-up of all loops does it.
     assert few <= 16
     assert many <= few + 2
+
+
+WORKER = """
+import aiosched.authoring.decorators.taskflow
+import aiosched.executors.worker.async_worker
+import aiosched.executors.worker.forkserver
+import aiosched.executors.worker.worker
+"""
+PARSER = """
+from aiosched.parsing import supervisor
+supervisor._import_authoring(with_airflow=False)
+"""
+
+
+@pytest.mark.parametrize("imports", [WORKER, PARSER], ids=["worker", "parser"])
+def test_a_process_that_runs_or_reads_dag_files_imports_no_settings_and_no_driver(imports: str) -> None:
+    """A third of what its start would cost; each worker would have it in memory."""
+    heavy = {"pydantic", "sqlalchemy", "asyncpg", "fastapi", "typer"}
+    program = f"{imports}\nimport sys\nprint(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert heavy & set(loaded.split()) == set()
 
 
 def unexpected(result: Result) -> list[str]:

@@ -38,7 +38,6 @@ from aiosched.authoring.runtime.lookups import answering
 from aiosched.bundles.kinds import places_of
 from aiosched.bundles.names import path_in
 from aiosched.bundles.places import CodeKey, CodePlaces
-from aiosched.config import Settings
 from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import RunInfo
 from aiosched.errors import AioschedError, AttemptStopped
@@ -48,6 +47,7 @@ from aiosched.executors.attempt.runner import DagSource, DagUnavailable, TimeLim
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
+    from aiosched.config import Settings
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
-from aiosched.config import Settings
 from aiosched.core.values.messages import Attempt, StoredXCom, TaskServices, XComPlace, XComValue
 from aiosched.errors import RemoteStorageError
 from aiosched.executors.attempt.log_files import log_folder
@@ -19,6 +19,9 @@ from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.executors.attempt.results import XComLimits
 from aiosched.remote.values import XComStore, remote_xcoms
+
+if TYPE_CHECKING:
+    from aiosched.config import Settings
 
 
 @dataclass(frozen=True)
