@@ -35,7 +35,7 @@ def test_the_schedule_says_who_watches_its_assets_and_other_mentions_do_not() ->
 
 @pytest.mark.parametrize(
     ("trigger", "words"),
-    [("door", "needs a trigger, not 'door'"), (Door(object()), r"kwargs of Door\['thing'\] is a object, which JSON")],
+    [("door", "needs a trigger, not 'door'"), (Door(object()), r"kwargs of Door\['thing'\] is an object, which JSON")],
     ids=["no trigger", "no JSON"],
 )
 def test_what_cannot_watch_is_refused_when_the_dag_is_made(trigger: Any, words: str) -> None:

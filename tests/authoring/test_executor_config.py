@@ -76,7 +76,7 @@ def test_a_pod_of_the_installed_client_is_read() -> None:
     ("config", "words"),
     [
         ("text", "executor_config is a dict"),
-        ({"a": [object()]}, r"executor_config\.a\[0\] is a object"),
+        ({"a": [object()]}, r"executor_config\.a\[0\] is an object"),
         ({1: 2}, "has the key 1"),
         ({"a": float("inf")}, r"executor_config\.a is a float"),
     ],

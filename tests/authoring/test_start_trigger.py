@@ -158,7 +158,7 @@ class Nothing(BaseOperator):
         (StartTriggerArgs(Door("x"), "execute"), "is neither a class at the top of a module"),  # type: ignore[arg-type]
         (
             StartTriggerArgs(Door, "execute", {"name": object()}),
-            "kwargs of Door['name'] is a object, which JSON cannot",
+            "kwargs of Door['name'] is an object, which JSON cannot",
         ),
     ],
     ids=["nothing", "method", "path", "object", "argument"],

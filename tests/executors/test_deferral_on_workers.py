@@ -159,7 +159,7 @@ def local_class() -> BaseTrigger:
     ("trigger", "options", "words"),
     [
         ("no trigger", {"method_name": "go_on"}, "needs a trigger, not 'no trigger'"),
-        (Local(object()), {"method_name": "go_on"}, "kwargs of Local['thing'] is a object, which JSON cannot hold"),
+        (Local(object()), {"method_name": "go_on"}, "kwargs of Local['thing'] is an object, which JSON cannot hold"),
         (local_class(), {"method_name": "go_on"}, "is local to a function: move it to the module's top"),
         (DateTimeTrigger(NOON), {"method_name": "go_on", "kwargs": {"f": print}}, "kwargs of defer()['f']"),
         (DateTimeTrigger(NOON), {"method_name": Waits.go_on}, "needs the name of a method"),

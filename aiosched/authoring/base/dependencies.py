@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiosched.authoring.base.checks import fail
+from aiosched.core.values.texts import a_type
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.protocols import Task
@@ -132,7 +133,7 @@ def _dependable(item: Any) -> Dependable:
         return item
     called = getattr(item, "__name__", None) or repr(item)
     remedy = f"Call it: {called}()." if callable(item) else "Connect tasks, task groups, or lists of them."
-    raise fail(f"{called} cannot be connected: it is a {type(item).__name__}, not a task. {remedy}")
+    raise fail(f"{called} cannot be connected: it is {a_type(item)}, not a task. {remedy}")
 
 
 def _link(before: Dependable, after: Dependable, label: Label | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.plain_values import is_json
+from aiosched.core.values.texts import a_type
 
 
 def executor_config_as_json(config: object, where: Location | None) -> dict[str, Any]:
@@ -37,4 +38,4 @@ def _plain(value: object, path: str, where: Location | None) -> Any:
         return _plain(as_dict(), path, where)
     if is_json(value):
         return value
-    raise fail(f"{path} is a {type(value).__name__}, which JSON cannot hold: give text, numbers, lists, dicts.", where)
+    raise fail(f"{path} is {a_type(value)}, which JSON cannot hold: give text, numbers, lists, dicts.", where)

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from aiosched.core.values.json_bounds import find_problem
+from aiosched.core.values.texts import a_type
 
 
 def strict_json(value: Any) -> Any:
@@ -30,7 +31,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if is_json(value):
         return value
-    raise TypeError(f"{value!r} is a {type(value).__name__} that JSON cannot hold")
+    raise TypeError(f"{value!r} is {a_type(value)} that JSON cannot hold")
 
 
 def is_json(value: Any) -> bool:

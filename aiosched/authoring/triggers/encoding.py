@@ -19,6 +19,7 @@ from typing import Any, Final
 from aiosched.authoring.triggers.base import BaseTrigger
 from aiosched.core.values.json_bounds import find_problem, is_bounded
 from aiosched.core.values.messages import Deferral
+from aiosched.core.values.texts import a_type
 from aiosched.errors import AioschedError, TaskDeferred
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
@@ -106,7 +107,7 @@ def _plain(value: Any, where: str) -> Any:
         return [_plain(item, f"{where}[{number}]") for number, item in enumerate(value)]
     if isinstance(value, set | frozenset):
         return [_plain(item, where) for item in sorted(value, key=repr)]
-    raise TypeError(f"{where} is a {type(value).__name__}, which JSON cannot hold: give plain data.")
+    raise TypeError(f"{where} is {a_type(value)}, which JSON cannot hold: give plain data.")
 
 
 def _key(key: Any, where: str) -> str:

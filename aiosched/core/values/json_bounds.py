@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from aiosched.core.values.secret_values import MARK, hidden
+from aiosched.core.values.texts import a_type
 
 MOST_DEPTH: Final = 64
 LEAST_INTEGER: Final = -(2**63)
@@ -114,5 +115,5 @@ def _problem_of(value: Any, depth: int) -> str | None:
             if depth > MOST_DEPTH:
                 return f"is nested more than {MOST_DEPTH} levels deep: give it as text"
         case _:
-            return f"is a {type(value).__name__}, which JSON cannot hold"
+            return f"is {a_type(value)}, which JSON cannot hold"
     return None

@@ -22,6 +22,7 @@ import msgspec
 from aiosched.authoring.runtime.xcom_values import plain_path
 from aiosched.core.values.json_bounds import find_problem, is_bounded
 from aiosched.core.values.messages import XComValue
+from aiosched.core.values.texts import a_type
 from aiosched.errors import AioschedError
 
 RETURN_VALUE: Final = "return_value"
@@ -57,7 +58,7 @@ def _plain(value: Any) -> Any:
             return to_plain(value)
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0 and not _is_not_finite(value.item()):
         return value.item()
-    raise NotImplementedError(f"{_type_name(value)} cannot be JSON")
+    raise NotImplementedError(f"{a_type(value)} cannot be JSON")
 
 
 # `msgspec.json` only knows these classes themselves. A datetime is a date, so it comes first.
@@ -98,7 +99,7 @@ def collect_xcoms(
         if multiple_outputs:
             if not isinstance(result, Mapping) or not all(isinstance(key, str) for key in result):
                 raise UnusableResult(
-                    f"multiple_outputs needs a dict with string keys, but the task returned {_type_name(result)}: "
+                    f"multiple_outputs needs a dict with string keys, but the task returned {a_type(result)}: "
                     "return such a dict, or leave multiple_outputs out."
                 )
             for key, value in result.items():
@@ -157,9 +158,9 @@ def _explain(key: str, value: Any, error: Exception) -> str:
     if isinstance(culprit, str):
         return f"{path} is a string with characters that are not Unicode (lone surrogates): decode or replace them."
     if isinstance(culprit, _Key):
-        return f"{path} is {_type_name(culprit.key)}, and keys of JSON are strings: use str(key)."
+        return f"{path} is {a_type(culprit.key)}, and keys of JSON are strings: use str(key)."
     hint = "return plain data (numbers, strings, lists, dicts, dataclasses), or push nothing with do_xcom_push=False"
-    return f"{path} is {_type_name(culprit)}, which JSON cannot hold: {hint}."
+    return f"{path} is {a_type(culprit)}, which JSON cannot hold: {hint}."
 
 
 def _find(value: Any, path: str, wanted: Any) -> tuple[str, Any] | None:
@@ -211,9 +212,3 @@ def _is_refused(value: Any) -> bool:
     except Exception:
         return True
     return False
-
-
-def _type_name(value: Any) -> str:
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
