@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from aiosched.clock import Clock
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.ids import partition_of
+from aiosched.core.values.texts import a_type
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
+from aiosched.errors import ConfigError
 from aiosched.parsing.store import register_specs
 
 if TYPE_CHECKING:
@@ -21,6 +23,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LIST_AGAIN: Final = 600.0  # seconds; a list of runs covers at least the next two hours
+
+
+def by_id(dags: Iterable[DAG]) -> dict[str, DAG]:
+    """These DAGs by id. Raises ConfigError if one is something else, or two have one id."""
+    if dags == ():
+        return {}
+    from aiosched.authoring import DAG  # a scheduler that has only files does without
+
+    if not isinstance(dags, Iterable):
+        raise ConfigError(f"dags= takes a list of DAG objects, not {a_type(dags)}.")
+    found: dict[str, DAG] = {}
+    for dag in dags:
+        if not isinstance(dag, DAG):
+            hint = ": call what @dag decorates, as in dags=[nightly()]" if callable(dag) else ""
+            raise ConfigError(f"dags= takes DAG objects, not {a_type(dag)}{hint}.")
+        if dag.dag_id in found:
+            raise ConfigError(f"dags= has two DAGs with the id {dag.dag_id!r}: give each its own.")
+        found[dag.dag_id] = dag
+    return found
 
 
 async def register_dags(db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool) -> None:

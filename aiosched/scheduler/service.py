@@ -14,7 +14,7 @@ import logging
 import math
 import socket
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,7 +55,7 @@ from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.observability.publishing import publish
 from aiosched.scheduler.partitions.partition_loads import measure_loads
-from aiosched.scheduler.registered_dags import list_runs_anew, register_dags
+from aiosched.scheduler.registered_dags import by_id, list_runs_anew, register_dags
 from aiosched.scheduler.services.all_services import services_of
 from aiosched.scheduler.services.bundle_services import bundle_services
 from aiosched.scheduler.session.auxiliary import keep_running
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ENDING_SECONDS: Final = 5.0  # for the passes of the loops, and for giving up partitions
+_NOT_RUNNING: Final = "The scheduler does not run: use it inside `async with Scheduler(…)`."
 
 
 class Scheduler(Actions):
@@ -95,7 +96,7 @@ class Scheduler(Actions):
         self,
         *,
         dsn: str | None = None,
-        dags: Sequence[DAG] = (),
+        dags: Iterable[DAG] = (),
         dags_folder: str | Path | None = None,
         executor: Choice | None = None,
         settings: Settings | None = None,
@@ -115,7 +116,7 @@ class Scheduler(Actions):
             self.settings.scheduler.name = name
         self.clock = clock or SystemClock()
         self.metrics = Metrics()
-        registered = {dag.dag_id: dag for dag in dags}
+        registered = by_id(dags)
         self.executor: Executor = choose_executor(executor or "inline", self.settings, registered)
         # called from a thread when the event loop does not come back
         self.on_stuck: Callable[[str], None] | None = None
@@ -125,8 +126,8 @@ class Scheduler(Actions):
         self.also_parses: Callable[[int], bool] = lambda _: False
         self.parser: Parser | None = None
         self.database_summary = ""
-        self._dags = tuple(dags)
-        self._parse = parse and (dags_folder is not None or not dags)
+        self._dags = tuple(registered.values())
+        self._parse = parse and (dags_folder is not None or not registered)
         self._migrate = migrate
         self._listener = listener
         self._count_statements = count_statements
@@ -157,7 +158,9 @@ class Scheduler(Actions):
         await self.stop()
 
     async def start(self) -> None:
-        """Open the database, join the fleet, load unfinished runs; returns once the loops run."""
+        """Open the database, join the fleet, load unfinished runs; returns once the loops run. Call it once."""
+        if self._life is not None or self._stopping:
+            raise Refused("This scheduler was started already: make a new Scheduler(…) for each start.")
         try:
             await self._open_database()
             await register_dags(self.db, self._dags, self.clock, paused=self.settings.core.dags_are_paused_at_creation)
@@ -274,14 +277,14 @@ class Scheduler(Actions):
     def failed(self) -> asyncio.Task[None]:
         """The scheduler's main task: it ends only by `stop`, or by raising the error that ended the scheduler."""
         if self._life is None:
-            raise Refused("The scheduler has not been started.")
+            raise Refused(_NOT_RUNNING)
         return self._life
 
     @property
     def db(self) -> Database:
         """The open database."""
         if self._db is None:
-            raise Refused("The scheduler has not been started: use `async with Scheduler(...)`.")
+            raise Refused(_NOT_RUNNING)
         return self._db
 
     async def _open_database(self) -> None:
@@ -476,7 +479,10 @@ class Scheduler(Actions):
     # -- progress ---------------------------------------------------------------------------
 
     async def wait_idle(self) -> None:
-        """Return once nothing is left in the whole fleet (observability/idle.py); InQuarantine: that cannot be."""
+        """Return once nothing is left in the whole fleet (observability/idle.py).
+
+        Raises InQuarantine if that cannot be, and Refused if the scheduler stops.
+        """
         idle_log = IdleLog()
         while (left := await self._what_is_left()) is not None:
             idle_log.note(left, self.clock.monotonic())
@@ -526,7 +532,9 @@ class Scheduler(Actions):
 
     async def _progress(self) -> None:
         """Wait until something was committed, at most half a second."""
-        if self._life is not None and self._life.done():
+        if self._life is None:
+            raise Refused(_NOT_RUNNING)
+        if self._life.done():
             await self._life
         session = self._session
         if session is None:

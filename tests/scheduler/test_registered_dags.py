@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from aiosched.authoring import DAG, BaseOperator
 from aiosched.db.server.engine import Database
+from aiosched.errors import ConfigError
 from aiosched.executors.attempt.plans import plan_of
 from aiosched.scheduler import Scheduler
 
@@ -21,6 +24,23 @@ class Greets(BaseOperator):
 
     def execute(self, context: object) -> str:
         return self.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["nightly"], "dags= takes DAG objects, not a str"),
+        (
+            [lambda: None],
+            r"dags= takes DAG objects, not a function: call what @dag decorates, as in dags=\[nightly\(\)\]",
+        ),
+        ([DAG("d", schedule=None), DAG("d", schedule=None)], "dags= has two DAGs with the id 'd': give each its own"),
+        (DAG("d", schedule=None), "dags= takes a list of DAG objects, not an? .*DAG"),
+    ],
+)
+def test_what_is_no_list_of_dags_is_refused(wrong: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Scheduler(dags=wrong)
 
 
 async def test_what_first_attempts_need_is_computed_at_the_start(dsn: str) -> None:

@@ -36,8 +36,29 @@ async def test_a_scheduler_that_cannot_reach_its_database_says_so_and_starts_not
     with pytest.raises(DatabaseUnreachable, match=r"127\.0\.0\.1:1"):
         await scheduler.start()
 
-    with pytest.raises(Refused, match="not been started"):
+    with pytest.raises(Refused, match="The scheduler does not run"):
         _ = scheduler.db
+
+
+async def test_a_scheduler_starts_once(dsn: str) -> None:
+    scheduler = Scheduler(dsn=dsn, parse=False)
+    async with scheduler:
+        with pytest.raises(Refused, match=r"started already: make a new Scheduler\(…\)"):
+            await scheduler.start()
+        await scheduler.wait_idle()
+
+    with pytest.raises(Refused, match="started already"):
+        await scheduler.start()
+
+
+async def test_who_waits_for_a_scheduler_that_stops_is_told_so(dsn: str, clock: FakeClock) -> None:
+    spec = chain("d", 1, schedule=HOUR, start_date=NEW_YEAR, catchup=True)
+    async with running(dsn, clock, spec) as it:
+        waiting = asyncio.create_task(it.scheduler.wait_idle())
+        await it.advance(3600)
+
+    with pytest.raises(Refused, match="The scheduler does not run"):
+        await asyncio.wait_for(waiting, GUARD)
 
 
 async def test_draining_starts_and_creates_nothing_and_stores_what_ends(dsn: str, clock: FakeClock) -> None:
