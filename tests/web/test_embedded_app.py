@@ -68,6 +68,14 @@ async def test_the_application_around_it_may_say_who_one_is(dsn: str) -> None:
     assert (ann.json()["name"], ann.json()["role"]) == ("ann", "viewer")
 
 
+def test_an_authenticator_may_give_a_role_by_its_word() -> None:
+    role: Any = "admin"
+
+    assert Principal("ann", role) == Principal("ann", Role.ADMIN)
+    with pytest.raises(ConfigError, match="'boss' is no role of 'ann': use one of viewer, operator, editor, admin"):
+        Principal("ann", "boss")  # type: ignore[arg-type]
+
+
 async def test_of_several_first_requests_one_makes_the_application(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[FastAPI] = []
 

@@ -18,6 +18,7 @@ from aiosched.core.access.grants import RoleGrant
 from aiosched.core.access.rights import PersonRights
 from aiosched.core.access.roles import Role, find_role
 from aiosched.core.audit.actor import Actor, act_for
+from aiosched.errors import ConfigError
 from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.server.problems import Problem
 
@@ -65,7 +66,8 @@ class Rule(NamedTuple):
 class Principal:
     """The sender of a request. The audit log has `name` as `api:<name>`.
 
-    `role` is the one for everything there is. `granted` is what the sender may do besides; None: nothing.
+    `role` is the one for everything there is; its word, such as "viewer", will do. Raises ConfigError for another word.
+    `granted` is what the sender may do besides; None: nothing.
     `session` and `token` are the ids of the session or the token by which the sender is known.
     """
 
@@ -74,6 +76,13 @@ class Principal:
     session: int | None = None
     token: int | None = None
     granted: PersonRights | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.role, Role):  # of an application without types
+            if (role := find_role(str(self.role))) is None:
+                words = ", ".join(role.word for role in Role if role)
+                raise ConfigError(f"{self.role!r} is no role of {self.name!r}: use one of {words}.")
+            object.__setattr__(self, "role", role)
 
     @classmethod
     def with_rights(
