@@ -229,6 +229,25 @@ def test_the_doctor_looks_at_remote_storage_if_it_is_set(
     assert "xcom.remote = nosuch://bucket cannot be opened" in found["xcom.remote"]["text"]
 
 
+def test_the_doctor_says_that_files_of_xcoms_are_not_removed(on_db: Cli) -> None:
+    async def released(db: Database) -> None:
+        query = "INSERT INTO unreferenced_xcom (path, since) VALUES ($1, now() - make_interval(hours => $2))"
+        async with db.acquire() as conn:
+            await conn.execute(query, "old", 3)
+            await conn.execute(query, "young", 0)
+
+    on_db.work(released)
+
+    (finding,) = [f for f in on_db.json("doctor", code=1) if f["check"] == "xcom.remote"]
+
+    assert finding == {
+        "check": "xcom.remote",
+        "status": "warning",
+        "text": "1 file of XComs that are gone has waited for more than an hour to be removed, the oldest for 3 h",
+        "fix": "keep xcom.remote set, and see the scheduler's log for why the store refuses",
+    }
+
+
 # -- db clean -------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from aiosched.cli.base.output import Columns, counted, instant, show_list, talk
 from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.cli.serve.disk import problem_with
 from aiosched.clock import SystemClock
+from aiosched.core.values.durations import duration
 from aiosched.errors import BundleError, ConfigError, DatabaseError, RemoteStorageError, SecretBackendError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _RECENTLY: Final = timedelta(days=1)  # how long a report that was set aside is a finding
 _MOST_REPORTS: Final = 20
+_RELEASED_FOR: Final = 3600.0  # seconds that files of XComs may wait to be removed
 _STORE_SECONDS: Final = 10.0  # that the store may take
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -242,6 +244,25 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
         yield Finding("reports", "error", f"{report.task}: {report}", "please report it: a bug in aiosched")
     async for finding in _parsing(db):
         yield finding
+    async for finding in _released_xcoms(db):
+        yield finding
+
+
+async def _released_xcoms(db: Database) -> AsyncIterator[Finding]:
+    """Whether files of XComs that are gone stay in remote storage."""
+    from aiosched.db.upkeep.remote_xcoms import overdue
+
+    async with db.acquire() as conn:
+        number, seconds = await overdue(conn, released_for=_RELEASED_FOR)
+    if number:
+        verb = "has" if number == 1 else "have"
+        yield Finding(
+            "xcom.remote",
+            "warning",
+            f"{counted(number, 'file')} of XComs that are gone {verb} waited for more than an hour to be removed, "
+            f"the oldest for {duration(seconds)}",
+            "keep xcom.remote set, and see the scheduler's log for why the store refuses",
+        )
 
 
 async def _published_texts(db: Database, what: str) -> list[str]:

@@ -56,3 +56,15 @@ async def count_released(conn: DatabaseConnection) -> int:
     """The number of files that are to be removed."""
     number: int = await conn.fetchval(COUNT_UNREFERENCED)
     return number
+
+
+OVERDUE: Final = """
+    SELECT count(*) AS number, extract(epoch FROM now() - min(since))::float8 AS seconds
+      FROM unreferenced_xcom WHERE try_number IS NULL AND since < now() - make_interval(secs => $1)
+"""
+
+
+async def overdue(conn: DatabaseConnection, *, released_for: float) -> tuple[int, float]:
+    """The number of files that are to be removed for longer than that, and for how many seconds the oldest is."""
+    row = await conn.fetchrow(OVERDUE, released_for)
+    return row["number"], row["seconds"] or 0.0
