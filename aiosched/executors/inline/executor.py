@@ -36,7 +36,7 @@ from aiosched.core.values.messages import (
 from aiosched.errors import TaskTimeout
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import answered_on, blocking_on
-from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking, fetching
+from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, asking, fetching
 from aiosched.executors.attempt.driven import Driven
 from aiosched.executors.attempt.failures import timeout_reason
 from aiosched.executors.attempt.logs import TaskLoggerCapture
@@ -51,6 +51,7 @@ from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.host_guard import HostGuard
 from aiosched.executors.inline.threads import DaemonThreads, run_in_thread
+from aiosched.executors.worker.background_imports import InBackground
 from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.remote.values import XComRemote, XComStore

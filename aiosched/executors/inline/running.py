@@ -11,11 +11,12 @@ import msgspec
 from aiosched.core.values.messages import Attempt, Outcome, Report, TaskServices
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import answered_on, blocking_on
-from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking
+from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, asking
 from aiosched.executors.attempt.logs import TaskLoggerCapture
 from aiosched.executors.attempt.runner import DagSource, drive
 from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import BlockingServices
+from aiosched.executors.worker.background_imports import InBackground
 
 ELSEWHERE: Final = "goes on elsewhere"
 

@@ -20,12 +20,13 @@ from aiosched.core.values.messages import Attempt, AttemptKey, Report, XComPairs
 from aiosched.errors import ExecutorError
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import answered_on, blocking_on
-from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, InBackground, asking, fetching
+from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, asking, fetching
 from aiosched.executors.attempt.driven import Driven
 from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
+from aiosched.executors.worker.background_imports import InBackground
 from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_health import LoopHealth

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
-from aiosched.executors.attempt.dag_cache import InBackground
 from aiosched.executors.attempt.failures import reason_of
 from aiosched.executors.attempt.logs import AttemptLog, current_log
+from aiosched.executors.worker.background_imports import InBackground
 
 _MOST_REMEMBERED: Final = 10_000
 _MOST_WAITING: Final = 1000
