@@ -83,7 +83,7 @@ def load_file(
                 _make_importable(path)
                 digest, modules = _load_archive(path, member, on_digest)
             else:
-                linecache.checkcache(str(path))
+                linecache.cache.pop(str(path), None)  # it would compare time and size only
                 loader = _FreshSource(module_name(path), str(path), on_digest)
                 modules = [_execute(module_name(path), path, loader)]
                 digest = loader.digest

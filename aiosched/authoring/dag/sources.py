@@ -4,16 +4,19 @@ Every module below a DAGs folder is imported through `SourceFinder`: it is compi
 file, and the content hash is recorded. Cached bytecode is used only if it was compiled from exactly that content,
 whatever the modification times are. So a process knows what an import has loaded, detects later changes of the files,
 and can unload the modules, so that the next import runs the new code. Packages installed inside a DAGs folder are
-ignored.
+ignored. The data files that imports have read (reads.py) are compared in the same way.
 """
 
 from __future__ import annotations
 
 import dis
 import hashlib
+import linecache
 import marshal
 import os
+import stat
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -27,9 +30,15 @@ from typing import Final, NamedTuple
 from zipimport import zipimporter
 
 import aiosched
+from aiosched.authoring.base.settings import defaults
 
-_OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
+OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+_SYSTEM: Final = tuple(
+    {place + os.sep for name, place in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib")}
+    | {"/proc/", "/dev/", "/sys/", "/usr/share/", OWN}
+)
+_MOST_HASHED: Final = 2**24  # bytes; of larger data files only the stamp counts
 _HASH_BASED: Final = (0b11).to_bytes(4, "little")  # flags of hash-based bytecode (PEP 552)
 _HEADER: Final = 16  # bytes before the code
 _SETTLED: Final = 2_000_000_000  # ns; after a more recent change a second one may leave the same stamp
@@ -62,6 +71,14 @@ def source_hash(sources: Mapping[str, str]) -> str:
     return digest_of(text.encode("utf-8", "surrogateescape"))[:16]
 
 
+def is_of_users(path: str) -> bool:
+    """Whether a file belongs neither to Python, nor to the system, nor to an installed package, nor to a plugin."""
+    plugins = defaults().plugins_folder
+    if path.startswith(_SYSTEM) or (plugins is not None and path.startswith(f"{plugins}{os.sep}")):
+        return False
+    return _INSTALLED.isdisjoint(Path(path).parts)
+
+
 def names_in_functions(code: CodeType) -> frozenset[str]:
     """The names in functions that import something when they are called: what they import is among them."""
     found = set[str]()
@@ -85,9 +102,18 @@ def read_whole(path: str | Path) -> tuple[bytes, Stamp]:
     return content, after
 
 
+def _content(path: str) -> tuple[bytes, Stamp]:
+    """The content of a file or the names in a folder, and the stamp. Raises OSError."""
+    status = os.stat(path)  # noqa: PTH116
+    if not stat.S_ISDIR(status.st_mode):
+        return read_whole(path)
+    names = sorted(name for name in os.listdir(path) if name != "__pycache__")  # noqa: PTH208
+    return os.fsencode("\0".join(names)), Stamp.of(status)
+
+
 @dataclass(slots=True)
 class _File:
-    """A file that modules were imported from: a source file, or an archive."""
+    """A file that modules were imported from, a source file or an archive; or data that an import has read."""
 
     digest: str
     stamp: Stamp
@@ -99,7 +125,7 @@ class _File:
         try:
             if self.settled and Stamp.of(os.stat(path)) == self.stamp:  # noqa: PTH116
                 return False
-            content, stamp = read_whole(path)
+            content, stamp = _content(path)
         except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:
@@ -118,17 +144,24 @@ class ParkedModules:
     files: dict[str, _File]
     specs: dict[str, ModuleSpec]
     late: dict[str, None]
+    data: dict[str, _File]
     modules: dict[str, ModuleType]
 
 
 class SourceFinder:
-    """Finds modules in DAGs folders, before Python's own finder. A process has one."""
+    """Finds modules in DAGs folders, before Python's own finder. A process has one.
+
+    With `tracks_others` also the modules of people that are outside of these folders: in a process that only runs
+    tasks, since those of an application belong to the application.
+    """
 
     def __init__(self) -> None:
+        self.tracks_others = False
         self._roots: tuple[str, ...] = ()
         self._files: dict[str, _File] = {}  # by absolute path
         self._modules: dict[str, ModuleSpec] = {}  # by name, of these files; and namespace packages
-        self._late: dict[str, None] = {}  # files first imported by a running task, not along with a DAG file
+        self._late: dict[str, None] = {}  # files that are on no list of a DAG file: see `record`
+        self._data: dict[str, _File] = {}  # files and folders that imports have read
         self._outdated: dict[str, ModuleSpec] = {}  # by name, modules that `forget` met while they were imported
         self._loading = threading.local()
         self._lock = threading.Lock()
@@ -175,10 +208,19 @@ class SourceFinder:
         """Nothing to do: there is no cache here."""
 
     def record(self, path: str, content: bytes, stamp: Stamp) -> None:
-        """Record that a module was imported from this content of the file at `path`."""
+        """Record that a module was imported from this content of the file at `path`.
+
+        Parsing does not know it if a running task imports it, or if it is outside of the DAGs folders.
+        """
         self._files[path] = _File(digest_of(content), stamp, _is_settled(stamp))
-        if not getattr(self._loading, "depth", 0):
+        if not getattr(self._loading, "depth", 0) or not path.startswith(self._roots):
             self._late[path] = None
+
+    def record_data(self, stamps: Mapping[str, Stamp], *, but: Path) -> None:
+        """Record the files and folders that an import has read, with these stamps, besides the DAG file `but`."""
+        for path, stamp in stamps.items():
+            if path not in self._files and path != str(but) and (data := _data(path, stamp)) is not None:
+                self._data[path] = data
 
     def begin(self) -> None:
         """Called before this thread imports a DAG file: until `end`, its imports belong to that file."""
@@ -207,13 +249,15 @@ class SourceFinder:
         return module in self._modules
 
     def has_changed(self) -> bool:
-        """Whether any of the imported files has changed, or had when its import ended."""
+        """Whether any of the imported files, or what they read, has changed, or had when its import ended."""
         outdated = any(not _is_being_imported(spec) for spec in list(self._outdated.values()))
-        return outdated or any(file.has_changed(path) for path, file in list(self._files.items()))
+        files = (*self._files.items(), *self._data.items())
+        return outdated or any(file.has_changed(path) for path, file in files)
 
     def has_late_changes(self) -> bool:
-        """Whether a file has changed that a running task imported, which is no part of the source of its DAG file."""
-        return any(file.has_changed(path) for path in list(self._late) if (file := self._files.get(path)) is not None)
+        """Whether a file has changed that is no part of the source of a DAG file, as parsing knows it."""
+        late = ((path, file) for path in list(self._late) if (file := self._files.get(path)) is not None)
+        return any(file.has_changed(path) for path, file in (*late, *self._data.items()))
 
     def record_names(self, path: str, names: frozenset[str]) -> None:
         """Record what functions of the module at `path` may import; see `names_in_functions`."""
@@ -241,8 +285,11 @@ class SourceFinder:
             known = self._outdated | self._modules
             self._modules, self._outdated = {}, {}
             self._unload(known)
+            for path in self._files:
+                linecache.cache.pop(path, None)  # it would compare time and size only
             self._files.clear()
             self._late.clear()
+            self._data.clear()
 
     def _record_module(self, spec: ModuleSpec) -> None:
         with self._lock:
@@ -268,13 +315,13 @@ class SourceFinder:
         inside = str(root.absolute()) + os.sep
         path = [entry for entry in sys.path if (entry + os.sep).startswith(inside)]
         sys.path[:] = [entry for entry in sys.path if entry not in path]
-        parked = ParkedModules(path, self._files, self._modules, self._late, modules)
-        self._files, self._modules, self._late = {}, {}, {}
+        parked = ParkedModules(path, self._files, self._modules, self._late, self._data, modules)
+        self._files, self._modules, self._late, self._data = {}, {}, {}, {}
         return parked
 
     def restore(self, parked: ParkedModules) -> None:
         """Put parked modules back; call `park` for the others before."""
-        self._files, self._modules, self._late = parked.files, parked.specs, parked.late
+        self._files, self._modules, self._late, self._data = parked.files, parked.specs, parked.late, parked.data
         sys.modules.update(parked.modules)
         put_on_path(parked.path)
 
@@ -286,10 +333,10 @@ class SourceFinder:
 
     def _is_ours(self, path: str) -> bool:
         for root in self._roots:
-            if path.startswith(root) and not path.startswith(_OWN):
+            if path.startswith(root) and not path.startswith(OWN):
                 folders = Path(path[len(root) :]).parts[:-1]
                 return not any(folder.startswith(".") or folder in _INSTALLED for folder in folders)
-        return False
+        return self.tracks_others and is_of_users(path)
 
 
 def put_on_path(entries: Sequence[str]) -> None:
@@ -342,6 +389,17 @@ def _kept_code(path: str, key: bytes, source: str) -> CodeType | None:
 
 def _is_being_imported(spec: ModuleSpec) -> bool:
     return bool(getattr(spec, "_initializing", False))  # as Python's import asks before it waits for another thread
+
+
+def _data(path: str, stamp: Stamp) -> _File | None:
+    """Data that was read when it had this stamp; None if it is gone. With another stamp by now it counts as changed."""
+    if stamp.size > _MOST_HASHED:
+        return _File("", stamp, settled=True)
+    try:
+        content, now = _content(path)
+    except OSError:
+        return None
+    return _File(digest_of(content) if now == stamp else "", stamp, _is_settled(stamp))
 
 
 def _is_settled(stamp: Stamp) -> bool:

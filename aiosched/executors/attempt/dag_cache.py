@@ -3,7 +3,9 @@
 With each attempt the scheduler sends the newest source that it knows (`RunInfo.source_hash`, `RunInfo.modules`). If a
 file was imported with a different source, it is checked: if it, or a module of the DAGs folder, has changed since, the
 cached modules are dropped and imported again. If nothing has changed, as when the folder of this machine lags behind,
-the cached DAG runs. The DAG records its source.
+the cached DAG runs. The DAG records its source. What an import has read besides (data files, modules outside of the
+folder) is on no list of the scheduler, and is checked before each attempt. If the scheduler knows a newer version of a
+DAG with the same source, its file has read something else, and is imported again, too.
 
 The code of a version of a bundle is in a folder of its own (`RunInfo.bundle_version`). It never changes, so nothing of
 the above happens there.
@@ -31,6 +33,7 @@ import msgspec
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
 from aiosched.authoring.dag.import_turns import AnotherInUse, ImportTurns
 from aiosched.authoring.dag.loader import drop_files, load_file
+from aiosched.authoring.dag.reads import noting_reads
 from aiosched.authoring.dag.sources import ParkedModules, digest_of, finder, read_whole, source_hash
 from aiosched.authoring.runtime.lookups import answering
 from aiosched.bundles.kinds import places_of
@@ -65,17 +68,25 @@ class _Imported:
     source: str  # the name of the file that was read; for a member, of its archive
     digest: str  # of its content
     used_later: frozenset[str]  # names that functions of it, and of its modules, may import
+    versions: dict[str, int] = field(default_factory=dict)  # of its DAGs: the newest for which it was imported
     asked: str | None = None  # the source hash requested by the last attempt
     ran: str | None = None  # the source hash of the DAG that it got
     checked_at: float = 0.0  # monotonic second
 
     def serves(self, run: RunInfo, now: float) -> bool:
         """Whether it matches the request of `run`, as far as known without reading files."""
-        return self.asked == run.source_hash and (self.ran == self.asked or now - self.checked_at < CHECK_AGAIN)
+        is_same = self.asked == run.source_hash and (self.ran == self.asked or now - self.checked_at < CHECK_AGAIN)
+        return is_same and not self.precedes(run)
+
+    def precedes(self, run: RunInfo) -> bool:
+        """Whether there is a newer version of the DAG than at the import."""
+        number = run.code_version or run.version
+        return self.versions.get(run.dag_id, number) < number
 
     def answer(self, run: RunInfo, modules: Mapping[str, str]) -> None:
         """Record the source that `run` requested, and the one it gets, with the hashes of its modules."""
         self.asked, self.checked_at = run.source_hash, time.monotonic()
+        self.versions.setdefault(run.dag_id, run.code_version or run.version)
         self.ran = source_hash({self.source: self.digest, **modules})
         for dag in self.dags.values():
             dag._source_hash = self.ran
@@ -123,7 +134,7 @@ class FileDags:
     A file of a version is imported once, and never checked, but for values that it has read. The modules of only one
     folder are in use at a time: those of the attempt that was loaded last. `places` has the folders of bundles (None:
     there are none). `time_limit` bounds an import (see runner.TimeLimit). `defaults` of DAGs and tasks become the
-    defaults of this process.
+    defaults of this process. With `owns_process` modules outside of the folders are unloaded, too, if they change.
     """
 
     def __init__(
@@ -134,7 +145,9 @@ class FileDags:
         import_timeout: float = 30.0,
         time_limit: TimeLimit | None = None,
         defaults: AuthoringDefaults | None = None,
+        owns_process: bool = False,
     ) -> None:
+        finder.tracks_others |= owns_process
         if defaults is not None:
             use_defaults(defaults)
         self._places = places or CodePlaces({"": str((root or Path()).absolute())})
@@ -268,8 +281,10 @@ class FileDags:
             self._turns.unload(partial(self._forget_all, code, known))
 
     def _is_outdated(self, code: _Code, run: RunInfo) -> bool:
-        """Whether modules or values have changed with which files were imported."""
-        has_changed = not code.is_fixed and (self._turns.is_mixed or finder.has_changed())
+        """Whether modules, data or values have changed with which files were imported."""
+        imported = code.files.get(run.file or "")
+        is_older = imported is not None and imported.precedes(run)
+        has_changed = not code.is_fixed and (is_older or self._turns.is_mixed or finder.has_changed())
         return has_changed or self._values_have_changed(code, run)
 
     def _current(self, code: _Code, run: RunInfo, file: str) -> _Imported:
@@ -340,8 +355,10 @@ class FileDags:
             limit = self._time_limit(self.import_timeout, message)
         began = time.monotonic()
         try:
-            with limit, self._answering(code, run):
+            with limit, self._answering(code, run), noting_reads() as reads:
                 loaded = load_file(path, root=code.root, member=member)
+            if not code.is_fixed:
+                finder.record_data(reads.stamps, but=path)
         except AttemptStopped:
             raise
         except BaseException as error:  # sys.exit() at import time is an import error too
@@ -399,5 +416,6 @@ def _has_changed(path: Path, digest: str) -> bool:
 
 
 def _is_current(code: _Code, path: Path, imported: _Imported, run: RunInfo) -> bool:
-    """Whether a file is as it was imported, and so are all modules of `run`, which this process has imported."""
-    return not _has_changed(path, imported.digest) and all(code.digests(run.modules).values())
+    """Whether a file is as it was imported, with the DAG of `run`, and so are all modules, which this process has."""
+    is_same = run.dag_id in imported.dags and not _has_changed(path, imported.digest)
+    return is_same and all(code.digests(run.modules).values())

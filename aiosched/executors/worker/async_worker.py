@@ -74,7 +74,12 @@ class AsyncWorker(asyncio.Protocol):
     ) -> None:
         self._config, self._gone, self._lease = config, gone, lease
         self._surroundings = surroundings_of(config, log_files)
-        dags = FileDags(places=config.places, import_timeout=config.import_timeout, defaults=config.defaults)
+        dags = FileDags(
+            places=config.places,
+            import_timeout=config.import_timeout,
+            defaults=config.defaults,
+            owns_process=True,
+        )
         self._dags = InBackground(dags)
         self._state = SharedProcessState(parts_of_this_process(), self._log_of)
         dags.after_import = self._state.state.accept_imports

@@ -239,7 +239,11 @@ class Worker:
         self._channel, self._config = channel, config
         self._surroundings = surroundings_of(config, log_files)
         self._dags = FileDags(
-            places=config.places, import_timeout=config.import_timeout, time_limit=alarm, defaults=config.defaults
+            places=config.places,
+            import_timeout=config.import_timeout,
+            time_limit=alarm,
+            defaults=config.defaults,
+            owns_process=True,
         )
         self._dags.fetch = fetching(lambda *question: drive(channel.call(*question)))
         self._dags.ask = asking(lambda *question: drive(channel.call(*question)))

@@ -1,0 +1,74 @@
+"""What an import reads besides the sources of modules: data files such as YAML, and the folders that it lists.
+
+Python tells an audit hook what is opened and listed (PEP 578). A process has one hook, which ignores everything outside
+of `noting_reads`. Left out are: what Python's own import and aiosched read, installed packages, what the import writes
+itself, and what is neither a file nor a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
+
+from aiosched.authoring.dag.sources import OWN, Stamp, is_of_users
+
+_EVENTS: Final = frozenset({"open", "os.listdir", "os.scandir"})
+_WRITES: Final = os.O_WRONLY | os.O_RDWR
+_MOST: Final = 1000  # files of one import
+_now = threading.local()
+
+
+class Reads:
+    """The files and folders that one import has read, each with its stamp at that time."""
+
+    def __init__(self) -> None:
+        self.stamps: dict[str, Stamp] = {}
+        self._written: set[str] = set()
+
+    def note(self, event: str, given: Any, flags: int) -> None:
+        """The caller's caller opens or lists `given`."""
+        if not isinstance(given, str | bytes | os.PathLike) or _is_exempt(sys._getframe(2).f_code.co_filename):
+            return
+        path = os.path.abspath(os.fsdecode(given))  # noqa: PTH100 no symlinks are followed
+        if event == "open" and flags & _WRITES:
+            self._written.add(path)
+            self.stamps.pop(path, None)
+        elif path not in self.stamps and path not in self._written and len(self.stamps) < _MOST and is_of_users(path):
+            try:
+                status = os.stat(path)  # noqa: PTH116
+            except OSError:
+                return  # there is nothing
+            if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+                self.stamps[path] = Stamp.of(status)
+
+
+@contextmanager
+def noting_reads() -> Iterator[Reads]:
+    """What this thread reads during the block."""
+    _install()
+    before = getattr(_now, "reads", None)
+    _now.reads = reads = Reads()
+    try:
+        yield reads
+    finally:
+        _now.reads = before
+
+
+@cache
+def _install() -> None:
+    sys.addaudithook(_hook)
+
+
+def _hook(event: str, args: tuple[Any, ...]) -> None:
+    if event in _EVENTS and (reads := getattr(_now, "reads", None)) is not None:
+        reads.note(event, "." if args[0] is None else args[0], args[2] if event == "open" else 0)
+
+
+def _is_exempt(code: str) -> bool:
+    return code.startswith(("<frozen ", OWN))
