@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from aiosched.authoring.dag.loader import load_file
+from aiosched.authoring.dag.reads import noting_reads
 from aiosched.authoring.dag.sources import finder
 from aiosched.authoring.runtime.lookups import answering
 from aiosched.core.graph.spec import encode_spec
@@ -72,7 +73,8 @@ def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAn
     try:
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
-                loaded = load_file(Path(path), root=Path(root), member=member, on_digest=keep_digest)
+                with noting_reads() as reads:
+                    loaded = load_file(Path(path), root=Path(root), member=member, on_digest=keep_digest)
                 documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
         finally:
             lift_memory_limit()
@@ -81,7 +83,9 @@ def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAn
         wrong = file_error(error, path=code, root=root, kind=kind, message=message)
         return ChildAnswer(error=wrong, sources=_sources(root) | own)
     warnings = tuple(one_line(str(w).removeprefix(root + os.sep)) for w in loaded.warnings[:MAX_WARNINGS])
-    return ChildAnswer(dags=documents, warnings=warnings, sources=_sources(root) | own)
+    finder.record_data(reads.stamps, but=Path(path))
+    data = {name: digest for name, digest in finder.data_below(Path(root)).items() if name.isprintable()}
+    return ChildAnswer(dags=documents, warnings=warnings, sources=_sources(root) | own, data=data)
 
 
 def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | None]:

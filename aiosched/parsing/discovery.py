@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import pathspec
 
-from aiosched.authoring.dag.sources import Stamp, digest_of, read_whole
+from aiosched.authoring.dag.sources import Stamp, content_of, digest_of, read_whole
 
 IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: the last one wins
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
@@ -125,11 +125,11 @@ class Discovery:
         return Listing(files, modules, problems)
 
     def _ignored(self, path: Path, now_ns: int) -> _Entry | None:
-        """A file that was imported although it is not listed."""
+        """A file that was imported or read although it is not listed; or a folder, with the names in it."""
         try:
             stamp, known = Stamp.of(path.stat()), self._cache.get(str(path))
             if known is None or not known.holds(stamp, now_ns):
-                content, stamp = read_whole(path)
+                content, stamp = content_of(path)
                 known = _Entry(stamp, digest_of(content), False, None)
         except OSError:
             return None

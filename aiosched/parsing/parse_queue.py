@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -45,7 +45,9 @@ class _QueuedFile:
     failed: bool = False
     slow: bool = False  # its last parse took long
     sources: Mapping[str, str] | None = None  # the files that its import loaded, with their hashes; None: unknown
+    data: Mapping[str, str] = field(default_factory=dict)  # other files that its import read, with their hashes
     reads_values: bool = False  # its import looked up variables or connections
+    parsed_at: float = 0.0
     due_at: float = 0.0  # of its next routine parse
 
 
@@ -144,7 +146,7 @@ class ParseQueue:
                     self._add(entry, Rank.CHANGED)
                 elif version != file.version:  # whatever else is new in the bundle
                     self._add(entry, Rank.DEPENDANT)
-        self._take_in_modules(listing)
+        self._take_in_modules(listing, now)
         return gone
 
     def request(self, names: Iterable[str]) -> None:
@@ -193,7 +195,8 @@ class ParseQueue:
         entry.running = None
         entry.digest, entry.version = result.digest, result.bundle_version
         entry.failed, entry.slow = result.error is not None, result.seconds >= SLOW
-        entry.sources, entry.reads_values = result.sources, result.reads_values
+        entry.sources, entry.data, entry.reads_values = result.sources, result.data, result.reads_values
+        entry.parsed_at = now
         self._finish(entry, now)
         if entry.waiting is not None:  # it has changed since
             self._push(entry)
@@ -213,17 +216,18 @@ class ParseQueue:
             return None
         return max(0.0, max(self._routine[0][0], self._routine_from) - now)
 
-    def _take_in_modules(self, listing: Listing) -> None:
+    def _take_in_modules(self, listing: Listing, now: float) -> None:
         """Queue the dependants of changed modules.
 
         These are the files that imported them, files that failed, and files with unknown imports if the module is not a
-        DAG file itself.
+        DAG file itself. Files that have read data are parsed at most as often as those that read variables.
         """
         before, self._modules = self._modules, listing.modules
         modules = listing.modules
         changed = set[str]()
         if before is not None and before != modules:
             changed = {n for n in before.keys() | modules.keys() if before.get(n) != modules.get(n)}
+        gone = changed - modules.keys()
         names, self._unchecked = self._entries.keys() if changed else self._unchecked.keys(), {}
         for name in list(names):
             entry = self._entries.get(name)
@@ -237,6 +241,15 @@ class ParseQueue:
                 outdated |= bool(others & entry.sources.keys())
             if outdated or (others and entry.failed):
                 self._add(entry, Rank.DEPENDANT)
+            elif any(p in gone or modules.get(p, d) != d for p, d in entry.data.items()):
+                self._parse_not_before(entry, entry.parsed_at + self._readers_every, now)
+
+    def _parse_not_before(self, entry: _QueuedFile, instant: float, now: float) -> None:
+        if instant <= now:
+            self._add(entry, Rank.DEPENDANT)
+        elif instant < entry.due_at:
+            entry.due_at = instant
+            heapq.heappush(self._routine, (instant, entry.file.name))
 
     def _is_current(self, name: str, rank: Rank) -> bool:
         entry = self._entries.get(name)
@@ -260,7 +273,7 @@ class ParseQueue:
 
     def _finish(self, entry: _QueuedFile, now: float) -> None:
         self._unchecked[entry.file.name] = None
-        self._unlisted.update((entry.sources or {}).keys() - (self._modules or {}).keys())
+        self._unlisted.update(((entry.sources or {}).keys() | entry.data.keys()) - (self._modules or {}).keys())
         if self._reparse_every > 0:
             entry.due_at = now + (self._readers_every if entry.reads_values else self._reparse_every)
             heapq.heappush(self._routine, (entry.due_at, entry.file.name))

@@ -72,7 +72,8 @@ class ParsingPool:
         result = await self._parse(file)
         prefix = prefix_of(file.bundle)
         sources = result.sources and {prefix + name: digest for name, digest in result.sources.items()}
-        place = {"name": file.name, "bundle": file.bundle, "bundle_version": file.version}
+        data = {prefix + name: digest for name, digest in result.data.items()}
+        place = {"data": data, "name": file.name, "bundle": file.bundle, "bundle_version": file.version}
         return msgspec.structs.replace(_masked(result), sources=sources, **place)
 
     async def _parse(self, file: DagFile) -> ParsedFile:

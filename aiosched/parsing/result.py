@@ -41,6 +41,7 @@ class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     error: FileError | None = None
     warnings: tuple[str, ...] = ()
     sources: dict[str, str] = {}  # see ParsedFile
+    data: dict[str, str] = {}  # see ParsedFile
     reads_values: bool = False  # see ParsedFile
     unanswered: bool = False
 
@@ -72,7 +73,8 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one parse. `digest` and `source` refer to the imported content.
 
     `sources` are the content hashes of that file (of a member: its archive) and of all files below the DAGs folder that
-    it imported, by relative path. None: unknown, the import never completed.
+    it imported, by relative path. None: unknown, the import never completed. `data` are those of other files there
+    that it has read, and of the names in folders that it has listed: they are no part of its source.
     """
 
     name: str
@@ -83,6 +85,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     error: FileError | None = None
     warnings: tuple[str, ...] = ()
     sources: dict[str, str] | None = None
+    data: dict[str, str] = {}
     bundle: str | None = None  # None: the DAGs folder
     bundle_version: str | None = None
     reads_values: bool = False  # the import looked up variables or connections that are not in the environment

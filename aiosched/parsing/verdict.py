@@ -68,6 +68,7 @@ def parsed_file(
         error=error,
         warnings=tuple(one_line(w) for w in warnings),
         sources=sources,
+        data=answer.data if isinstance(answer, ChildAnswer) else {},
         reads_values=isinstance(answer, ChildAnswer) and answer.reads_values,
         unanswered=isinstance(answer, ChildAnswer) and answer.unanswered,
     )

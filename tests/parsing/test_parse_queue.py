@@ -5,6 +5,8 @@ Source: docs/architecture.md, "From a file to a version"; the semantics referenc
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from aiosched.db.statements.dags import StoredFile
@@ -333,3 +335,55 @@ def test_a_single_process_parses_slow_files_too() -> None:
     parse_queue.request(["a.py"])
 
     assert taken(parse_queue) == ["a.py"]
+
+
+def reading(result: ParsedFile, *names: str, digest: str = "h1") -> ParsedFile:
+    return msgspec.structs.replace(result, data=dict.fromkeys(names, digest))
+
+
+def with_data(*names: str, digest: str = "h1") -> Listing:
+    listing = a_listing("a.py", "b.py")
+    return replace(listing, modules=listing.modules | dict.fromkeys(names, digest))
+
+
+def test_a_file_whose_data_has_changed_is_parsed_again() -> None:
+    parse_queue = ParseQueue(reparse_every=300, readers_every=30)
+    updated(parse_queue, a_listing("a.py", "b.py"))
+    for name in taken(parse_queue):
+        result = a_result(name, digest=a_listing("a.py", "b.py").files[name].digest)
+        parse_queue.finish(reading(result, "words.yaml", "conf") if name == "a.py" else result, 0.0)
+    assert parse_queue.unlisted == {"words.yaml", "conf"}
+
+    updated(parse_queue, with_data("words.yaml", "conf"), now=40.0)
+    assert taken(parse_queue, 40.0) == []
+    updated(parse_queue, with_data("words.yaml", "conf", digest="h2"), now=50.0)
+
+    assert taken(parse_queue, 50.0) == ["a.py"]
+
+
+def test_a_file_whose_data_is_gone_is_parsed_again() -> None:
+    parse_queue = ParseQueue(reparse_every=300, readers_every=0)
+    updated(parse_queue, a_listing("a.py"))
+    parse_queue.take(0.0)
+    parse_queue.finish(reading(a_result("a.py", digest=a_listing("a.py").files["a.py"].digest), "words.yaml"), 0.0)
+    listing = a_listing("a.py")
+
+    updated(parse_queue, replace(listing, modules=listing.modules | {"words.yaml": "h1"}), now=1.0)
+    assert taken(parse_queue, 0.5) == []
+    updated(parse_queue, listing, now=1.0)
+
+    assert taken(parse_queue, 0.5) == ["a.py"]
+
+
+def test_data_that_changes_all_the_time_has_a_file_parsed_now_and_then() -> None:
+    parse_queue = ParseQueue(reparse_every=300, readers_every=30)
+    updated(parse_queue, a_listing("a.py"))
+    parse_queue.take(0.0)
+    parse_queue.finish(reading(a_result("a.py", digest=a_listing("a.py").files["a.py"].digest), "state.json"), 0.0)
+
+    for second in range(1, 30):
+        updated(parse_queue, with_data("state.json", digest=f"h{second + 1}"), now=float(second))
+        assert "a.py" not in taken(parse_queue, float(second))
+    updated(parse_queue, with_data("state.json", digest="h99"), now=30.0)
+
+    assert "a.py" in taken(parse_queue, 30.0)

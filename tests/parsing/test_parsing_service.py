@@ -127,6 +127,25 @@ async def test_a_change_of_a_helper_parses_those_who_import_it(bench: Bench) -> 
         assert '"t2"' in spec
 
 
+@pytest.mark.parametrize("change", ["edit", "add"])
+async def test_a_change_of_data_parses_those_who_read_it(bench: Bench, change: str) -> None:
+    reads = "from pathlib import Path\nNAMES = [(Path(__file__).parent / 'conf' / 'first.txt').read_text()]\n"
+    reads += "NAMES += [each.stem for each in Path(__file__).parent.glob('conf/*.yaml')]\n"
+    (bench.folder / "conf").mkdir(parents=True)
+    bench.write("conf/first.txt", "one")
+    bench.write(
+        "user.py", reads + dag_source("user") + "\nfor name in NAMES:\n    globals()[name] = DAG(dag_id=name)\n"
+    )
+    settings = bench.settings
+    settings.parsing.min_file_process_interval = 0
+    async with bench.running(settings=settings):
+        assert set(await bench.heard.next()) >= {"one", "user"}
+
+        bench.write(*(("conf/first.txt", "two") if change == "edit" else ("conf/two.yaml", "")))
+        while "two" not in await bench.dags():
+            await bench.heard.next()
+
+
 @pytest.mark.parametrize("name", ["a.py", "helper.py"])
 async def test_what_is_written_while_it_is_imported_is_parsed_again(bench: Bench, tmp_path: Path, name: str) -> None:
     go, began, settings = tmp_path / "go", tmp_path / "began", bench.settings

@@ -102,7 +102,7 @@ def read_whole(path: str | Path) -> tuple[bytes, Stamp]:
     return content, after
 
 
-def _content(path: str) -> tuple[bytes, Stamp]:
+def content_of(path: str | Path) -> tuple[bytes, Stamp]:
     """The content of a file or the names in a folder, and the stamp. Raises OSError."""
     status = os.stat(path)  # noqa: PTH116
     if not stat.S_ISDIR(status.st_mode):
@@ -125,7 +125,7 @@ class _File:
         try:
             if self.settled and Stamp.of(os.stat(path)) == self.stamp:  # noqa: PTH116
                 return False
-            content, stamp = _content(path)
+            content, stamp = content_of(path)
         except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:
@@ -237,6 +237,15 @@ class SourceFinder:
             path.removeprefix(prefix).replace(os.sep, "/"): file.digest
             for path, file in list(self._files.items())
             if path.startswith(prefix)
+        }
+
+    def data_below(self, root: Path) -> dict[str, str]:
+        """The content hashes of the files and folders in `root` that imports have read, by relative path."""
+        folder = str(root.absolute())
+        return {
+            os.path.relpath(path, folder).replace(os.sep, "/"): file.digest
+            for path, file in self._data.items()
+            if file.digest and f"{path}{os.sep}".startswith(f"{folder}{os.sep}")
         }
 
     def digests(self, root: Path, names: Collection[str]) -> dict[str, str]:
@@ -396,7 +405,7 @@ def _data(path: str, stamp: Stamp) -> _File | None:
     if stamp.size > _MOST_HASHED:
         return _File("", stamp, settled=True)
     try:
-        content, now = _content(path)
+        content, now = content_of(path)
     except OSError:
         return None
     return _File(digest_of(content) if now == stamp else "", stamp, _is_settled(stamp))
