@@ -7,6 +7,7 @@ itself, and what is neither a file nor a folder.
 
 from __future__ import annotations
 
+import importlib
 import os
 import stat
 import sys
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from aiosched.authoring.dag.sources import OWN, Stamp, is_of_users
@@ -21,6 +23,8 @@ from aiosched.authoring.dag.sources import OWN, Stamp, is_of_users
 _EVENTS: Final = frozenset({"open", "os.listdir", "os.scandir"})
 _WRITES: Final = os.O_WRONLY | os.O_RDWR
 _MOST: Final = 1000  # files of one import
+_IMPORTLIB: Final = str(Path(importlib.__file__).parent) + os.sep
+_EXEMPT: Final = ("<frozen ", _IMPORTLIB, OWN)  # code whose reads do not count
 _now = threading.local()
 
 
@@ -33,7 +37,7 @@ class Reads:
 
     def note(self, event: str, given: Any, flags: int) -> None:
         """The caller's caller opens or lists `given`."""
-        if not isinstance(given, str | bytes | os.PathLike) or _is_exempt(sys._getframe(2).f_code.co_filename):
+        if not isinstance(given, str | bytes | os.PathLike) or sys._getframe(2).f_code.co_filename.startswith(_EXEMPT):
             return
         path = os.path.abspath(os.fsdecode(given))  # noqa: PTH100 no symlinks are followed
         if event == "open" and flags & _WRITES:
@@ -68,7 +72,3 @@ def _install() -> None:
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     if event in _EVENTS and (reads := getattr(_now, "reads", None)) is not None:
         reads.note(event, "." if args[0] is None else args[0], args[2] if event == "open" else 0)
-
-
-def _is_exempt(code: str) -> bool:
-    return code.startswith(("<frozen ", OWN))
