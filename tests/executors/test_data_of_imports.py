@@ -156,6 +156,22 @@ def test_a_module_outside_the_folder_that_was_edited_is_imported_again(tmp_path:
     assert word(loaded(dags, run)) == "two"
 
 
+def test_packages_that_were_installed_into_a_folder_of_their_own_are_left_alone(tmp_path: Path) -> None:
+    """As by `pip install --target`: there are many, and some cannot be imported twice."""
+    folder, target = tmp_path / "dags", tmp_path / "libs"
+    folder.mkdir()
+    (target / "include").mkdir(parents=True)
+    (target / "include-1.0.dist-info").mkdir()
+    (target / "include" / "lib.py").write_text("WORD = 'one'\n")
+    sys.path.insert(0, str(target))
+    run, dags = a_run(put(folder, "from include.lib import WORD")), FileDags(folder)
+    first = loaded(dags, run)
+
+    rewrite(target / "include" / "lib.py", "WORD = 'two'\n")
+
+    assert loaded(dags, run) is first
+
+
 def test_modules_of_the_host_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In an application, what a DAG file imports from outside the folder belongs to the application."""
     monkeypatch.setattr(finder, "tracks_others", False)

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from importlib.util import source_hash as bytecode_key
@@ -76,7 +77,18 @@ def is_of_users(path: str) -> bool:
     plugins = defaults().plugins_folder
     if path.startswith(_SYSTEM) or (plugins is not None and path.startswith(f"{plugins}{os.sep}")):
         return False
-    return _INSTALLED.isdisjoint(Path(path).parts)
+    if not _INSTALLED.isdisjoint(Path(path).parts):
+        return False
+    return not any(_has_packages(entry) for entry in sys.path if entry and path.startswith(f"{entry}{os.sep}"))
+
+
+@cache
+def _has_packages(folder: str) -> bool:
+    """Whether packages were installed into this folder, as by `pip install --target`."""
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return False
 
 
 def names_in_functions(code: CodeType) -> frozenset[str]:
