@@ -16,7 +16,7 @@ from aiosched.config import Settings
 from aiosched.errors import NotFound
 from aiosched.parsing.bundle_sources import FolderSource
 from aiosched.parsing.claims import assign, conflict_message
-from aiosched.parsing.discovery import DagFile, Discovery, archive_members, file_digest
+from aiosched.parsing.discovery import DagFile, Discovery, archive_members, file_digest, printable, wrong_name
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.values import LookUp, ValueServer
@@ -97,6 +97,8 @@ def _collect(paths: Sequence[Path], settings: Settings) -> list[FolderPart]:
             part.errors.extend(
                 problem_result(p.name, p.message) for p in listing.problems.values() if p.name.startswith(prefix)
             )
+        elif (wrong := wrong_name(path)) is not None:
+            part.errors.append(problem_result(printable(path.relative_to(root).as_posix()), wrong))
         else:
             part.files.update({f.name: f for f in _named(path, root)})
     return list(parts.values())
