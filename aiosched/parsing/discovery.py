@@ -103,8 +103,11 @@ class Discovery:
                 entry = self._entry(path, stamp, now_ns)
             except FileNotFoundError:
                 continue  # deleted since the folder was read
-            except (OSError, zipfile.BadZipFile) as error:
+            except OSError as error:
                 problems[name] = FileProblem(name, f"{name} cannot be read: {error}")
+                continue
+            except zipfile.BadZipFile as error:
+                problems[name] = FileProblem(name, damage(name, error))
                 continue
             cache[str(path)] = entry
             if entry.may_define_dags and (wrong := wrong_name(path)) is not None:
@@ -157,11 +160,29 @@ def looks_like_dags(content: bytes) -> bool:
 
 
 def archive_members(path: Path) -> tuple[str, ...] | None:
-    """The modules at the root of a zip archive, sorted; None for any other file, whatever its name."""
+    """The modules at the root of a zip archive, sorted; None for any other file, whatever its name.
+
+    Raises BadZipFile for a damaged archive: what is named `.zip` and is none counts as one that was copied in part.
+    """
     if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        return tuple(sorted(n for n in archive.namelist() if "/" not in n and n.endswith(".py")))
+        if path.suffix.lower() != ".zip":
+            return None
+        path.open("rb").close()  # it may be gone, or not readable
+        raise zipfile.BadZipFile("it is no archive, or a part of one")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return tuple(sorted(n for n in archive.namelist() if "/" not in n and n.endswith(".py")))
+    except (ValueError, NotImplementedError) as error:  # of damaged names and numbers
+        raise zipfile.BadZipFile(str(error)) from error
+
+
+def damage(name: str, error: zipfile.BadZipFile) -> str:
+    """What to do about the damaged archive `name`."""
+    return (
+        f"{name} cannot be read as a zip archive ({error}): it is damaged, or still being copied. Its DAGs stay as "
+        "they were. Copy it again, best under a hidden name, and rename it then. If it has no DAGs, name it in an "
+        ".aioschedignore file."
+    )
 
 
 def file_digest(path: Path) -> str:

@@ -88,7 +88,7 @@ def test_an_ignore_file_that_cannot_be_understood_is_a_problem_and_ignores_nothi
 
 def test_an_archive_is_known_by_its_content_and_gives_the_modules_at_its_root(tmp_path: Path) -> None:
     write_zip(tmp_path / "bundle.anything", {"one.py": "x = 1", "two.py": "", "inner/three.py": "", "data.txt": ""})
-    write(tmp_path, "fake.zip", "not an archive")
+    write(tmp_path, "fake.anything", "not an archive")
 
     listing = listed(tmp_path)
 

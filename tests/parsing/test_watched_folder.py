@@ -19,7 +19,7 @@ import watchfiles
 from aiosched.parsing import bundle_sources, service, watcher
 from aiosched.parsing.discovery import Discovery
 from tests.parsing.bench import Bench
-from tests.parsing.builders import dag_source, write, write_zip
+from tests.parsing.builders import dag_source, write
 
 
 async def test_deleting_a_file_while_nobody_ran_is_noticed_at_the_start(bench: Bench) -> None:
@@ -40,25 +40,6 @@ async def test_a_folder_that_cannot_be_read_makes_nothing_stale(bench: Bench, tm
 
     async with bench.running():
         assert (await bench.dags())["a"] == ("a.py", False, False, 1)
-
-
-async def test_an_archive_that_cannot_be_read_makes_nothing_stale_until_it_is_gone(bench: Bench) -> None:
-    archive = write_zip(bench.folder / "bundle", {"a.py": dag_source("a")})
-    whole = archive.read_bytes()
-    async with bench.running() as parser:
-        await bench.heard.next()
-
-        archive.write_bytes(whole.replace(b"PK\x01\x02", b"PK\x00\x00"))  # its list of members is damaged
-        parser.refresh()
-        async with asyncio.timeout(30):
-            while "cannot be read" not in ((await bench.errors()).get("bundle") or ""):
-                pass
-        assert (await bench.dags())["a"] == ("bundle/a.py", False, False, 1)
-
-        archive.unlink()
-        assert await bench.heard.next() == ["a"]
-        assert (await bench.dags())["a"] == ("bundle/a.py", True, False, 1)
-        assert await bench.errors() == {}
 
 
 async def test_a_folder_that_is_replaced_as_a_whole_is_followed(
