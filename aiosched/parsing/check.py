@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ from aiosched.config import Settings
 from aiosched.errors import NotFound
 from aiosched.parsing.bundle_sources import FolderSource
 from aiosched.parsing.claims import assign, conflict_message
-from aiosched.parsing.discovery import DagFile, Discovery, archive_members, file_digest
+from aiosched.parsing.discovery import DagFile, Discovery, archive_members, damage, file_digest, printable, wrong_name
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.values import LookUp, ValueServer
@@ -98,15 +99,24 @@ def _collect(paths: Sequence[Path], settings: Settings) -> list[FolderPart]:
                 problem_result(p.name, p.message) for p in listing.problems.values() if p.name.startswith(prefix)
             )
         else:
-            part.files.update({f.name: f for f in _named(path, root)})
+            _add(path, part)
     return list(parts.values())
 
 
-def _named(path: Path, root: Path) -> list[DagFile]:
-    name, digest, mtime = path.relative_to(root).as_posix(), file_digest(path), path.stat().st_mtime_ns
-    if path.suffix != ".py" and (members := archive_members(path)) is not None:
-        return [DagFile(f"{name}/{m}", path, digest, mtime, m) for m in members]
-    return [DagFile(name, path, digest, mtime)]
+def _add(path: Path, part: FolderPart) -> None:
+    """Add a file that was given by name."""
+    name = printable(path.relative_to(part.root).as_posix())
+    if (wrong := wrong_name(path)) is not None:
+        part.errors.append(problem_result(name, wrong))
+        return
+    try:
+        members = None if path.suffix == ".py" else archive_members(path)
+    except zipfile.BadZipFile as error:
+        part.errors.append(problem_result(name, damage(name, error)))
+        return
+    file = DagFile(name, path, file_digest(path), path.stat().st_mtime_ns)
+    found = [file] if members is None else [replace(file, name=f"{name}/{m}", member=m) for m in members]
+    part.files.update({f.name: f for f in found})
 
 
 def problem_result(name: str, message: str) -> ParsedFile:

@@ -103,10 +103,16 @@ class Discovery:
                 entry = self._entry(path, stamp, now_ns)
             except FileNotFoundError:
                 continue  # deleted since the folder was read
-            except (OSError, zipfile.BadZipFile) as error:
+            except OSError as error:
                 problems[name] = FileProblem(name, f"{name} cannot be read: {error}")
                 continue
+            except zipfile.BadZipFile as error:
+                problems[name] = FileProblem(name, damage(name, error))
+                continue
             cache[str(path)] = entry
+            if entry.may_define_dags and (wrong := wrong_name(path)) is not None:
+                problems[name] = FileProblem(name, wrong)
+                continue
             if entry.members is not None:
                 if entry.digest:
                     modules[name] = entry.digest
@@ -154,11 +160,29 @@ def looks_like_dags(content: bytes) -> bool:
 
 
 def archive_members(path: Path) -> tuple[str, ...] | None:
-    """The modules at the root of a zip archive, sorted; None for any other file, whatever its name."""
+    """The modules at the root of a zip archive, sorted; None for any other file, whatever its name.
+
+    Raises BadZipFile for a damaged archive: what is named `.zip` and is none counts as one that was copied in part.
+    """
     if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        return tuple(sorted(n for n in archive.namelist() if "/" not in n and n.endswith(".py")))
+        if path.suffix.lower() != ".zip":
+            return None
+        path.open("rb").close()  # it may be gone, or not readable
+        raise zipfile.BadZipFile("it is no archive, or a part of one")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return tuple(sorted(n for n in archive.namelist() if "/" not in n and n.endswith(".py")))
+    except (ValueError, NotImplementedError) as error:  # of damaged names and numbers
+        raise zipfile.BadZipFile(str(error)) from error
+
+
+def damage(name: str, error: zipfile.BadZipFile) -> str:
+    """What to do about the damaged archive `name`."""
+    return (
+        f"{name} cannot be read as a zip archive ({error}): it is damaged, or still being copied. Its DAGs stay as "
+        "they were. Copy it again, best under a hidden name, and rename it then. If it has no DAGs, name it in an "
+        ".aioschedignore file."
+    )
 
 
 def file_digest(path: Path) -> str:
@@ -168,6 +192,15 @@ def file_digest(path: Path) -> str:
 def printable(name: str) -> str:
     """`name` as storable text: non-UTF-8 bytes and NUL are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+def wrong_name(path: Path) -> str | None:
+    """What to do about the name of a DAG file that cannot be stored; None if there is nothing to do."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return f"The name {printable(str(path))} is not UTF-8. Rename the file or folder."
+    return None
 
 
 def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
@@ -189,7 +222,7 @@ def _walk(
     except FileNotFoundError:
         return
     except OSError as error:
-        yield FileProblem(printable(prefix.rstrip("/")), f"{printable(str(folder))} cannot be read: {error.strerror}")
+        yield FileProblem(prefix.rstrip("/"), f"{printable(str(folder))} cannot be read: {error.strerror}")
         return
     own = _ignore_rules(folder, prefix, {e.name for e in entries})
     if isinstance(own, FileProblem):
@@ -199,14 +232,14 @@ def _walk(
     for entry in entries:
         if entry.name.startswith(".") or entry.name == "__pycache__":
             continue
-        name = prefix + entry.name
+        name = prefix + printable(entry.name)
         try:
             status = entry.stat()
             is_folder = entry.is_dir()
         except FileNotFoundError:
             continue  # a symlink to nothing, or deleted since
         except OSError as error:
-            yield FileProblem(printable(name), f"{printable(name)} cannot be read: {error.strerror}")
+            yield FileProblem(name, f"{name} cannot be read: {error.strerror}")
             continue
         if is_ignored(name + "/" if is_folder else name, rules):
             continue
@@ -214,14 +247,14 @@ def _walk(
             identity = (status.st_dev, status.st_ino)
             if identity in above:
                 yield FileProblem(
-                    printable(name),
-                    f"{printable(name)} is a symbolic link to a folder that contains it: the DAGs folder has no end. "
+                    name,
+                    f"{name} is a symbolic link to a folder that contains it: the DAGs folder has no end. "
                     "Remove the link, or name it in an .aioschedignore file.",
                 )
             else:
                 yield from _walk(Path(entry.path), name + "/", (*above, identity), rules)
         elif entry.is_file():
-            yield printable(name), Path(entry.path), Stamp.of(status)
+            yield name, Path(entry.path), Stamp.of(status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +290,7 @@ def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | F
             text = (folder / name).read_text(encoding="utf-8")
             _compile(text.splitlines())
         except (OSError, ValueError) as error:
-            where = printable(prefix + name)
+            where = prefix + name
             return FileProblem(where, f"{where} cannot be used, so it ignores nothing: {error}")
         lines += text.splitlines()
     return IgnoreRules(prefix, _compile(lines)) if lines else None

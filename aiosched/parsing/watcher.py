@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -22,15 +22,24 @@ log: Final = logging.getLogger(__name__)
 _DEBOUNCE_MS: Final = 500  # a burst of changes becomes one notification; its maximum length
 _STEP_MS: Final = 100  # a burst ends after this quiet time
 _POLL_SECONDS: Final = 5.0  # how often the folder itself is checked: it can be replaced as a whole
+_AGAIN: Final = (1.0, 300.0)  # seconds until watching is tried again: first, at most
 
 
-async def watch_folder(root: Path, changed: Callable[[], None], *, poll_every: float = _POLL_SECONDS) -> None:
+async def watch_folder(
+    root: Path,
+    changed: Callable[[], None],
+    *,
+    poll_every: float = _POLL_SECONDS,
+    rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
     """Call `changed` after every burst of changes below `root`, until cancelled.
 
     A folder that does not exist yet, or is replaced by another one (a link switched to the next release), is noticed
-    within `poll_every` seconds. Returns, with a warning in the log, when this file system cannot be watched.
+    within `poll_every` seconds. If the folder cannot be watched, a warning says why, and it is tried again after pauses
+    that grow; `changed` is called after each of them, since what changed meanwhile was not seen.
     """
     logging.getLogger("watchfiles.main").setLevel(logging.WARNING)  # it logs each change as INFO
+    pause, told = _AGAIN[0], ""
     while True:
         identity = _identity(root)
         if identity is None:
@@ -39,22 +48,32 @@ async def watch_folder(root: Path, changed: Callable[[], None], *, poll_every: f
                 changed()
             continue
         try:
-            await _watch_one(root, identity, changed, poll_every)
+            async for is_change in _watch_one(root, identity, poll_every):
+                if told:
+                    log.info("%s is watched again", root)
+                pause, told = _AGAIN[0], ""
+                if is_change:
+                    changed()
         except Exception as error:  # any error of the watcher's native code
-            if _identity(root) != identity:
-                continue  # the folder has been removed
-            log.warning(
-                "%s cannot be watched (%s): changes are found by periodic listings, at the latest after "
-                "parsing.refresh_interval seconds",
-                root,
-                error,
-            )
-            return
-        changed()
+            if _identity(root) == identity:  # else the folder has been removed
+                if (why := _reason(error)) != told:
+                    log.warning(
+                        "%s cannot be watched (%s): this is tried again; until then changes are found by periodic "
+                        "listings, at the latest after parsing.refresh_interval seconds",
+                        root,
+                        why,
+                    )
+                told = why
+                await rest(pause)
+                pause = min(2 * pause, _AGAIN[1])
+        changed()  # and without waiting the folder is watched again, so that the listing misses nothing
 
 
-async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[], None], poll_every: float) -> None:
-    """Watch until `root` is no longer the folder `identity`, or a link in it points to another folder."""
+async def _watch_one(root: Path, identity: tuple[int, int], poll_every: float) -> AsyncIterator[bool]:
+    """Watch until `root` is no longer the folder `identity`, or a link in it points to another folder.
+
+    Yields True after a change, and False now and then while there is none.
+    """
     async for changes in awatch(
         root,
         watch_filter=_matters,
@@ -68,8 +87,16 @@ async def _watch_one(root: Path, identity: tuple[int, int], changed: Callable[[]
             return
         if any(_is_link_to_a_folder(path) for _, path in changes):
             return  # its target is not watched yet
-        if changes:
-            changed()
+        yield bool(changes)
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, and what to do about it."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    if "Unable to decode path" in str(error):
+        return f"{error}: rename the file, its name is not UTF-8"
+    return str(error)
 
 
 def _identity(root: Path) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import namedtuple
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, run_task
 
 from aiosched import DAG, BaseOperator, BashOperator, EmptyOperator, PythonOperator, literal
+from aiosched.authoring.runtime import templates
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import TemplateError
 
@@ -146,6 +148,57 @@ def test_template_files_are_found_beside_the_dag_and_in_the_search_path(tmp_path
     assert rendered("query.sql", template_searchpath=str(tmp_path)) == "SELECT '2026-01-02' FROM d\n"
     assert rendered(["deep/part.sql"], template_searchpath=[str(tmp_path)]) == ["FROM d"]
     assert rendered("query.txt") == "query.txt"
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("changed", ["query.sql", "part.sql", "base.sql", "macros.sql"])
+def test_a_changed_template_file_is_read_again_whatever_its_time_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, replaced: bool
+) -> None:
+    if replaced:
+        monkeypatch.setattr(templates, "_SETTLED", -(2**62))  # every file was changed long ago
+    files = {
+        "base.sql": "base 1 {% block body %}{% endblock %}",
+        "macros.sql": "{% macro name() %}macros 1{% endmacro %}",
+        "part.sql": "part 1",
+        "query.sql": "{% extends 'base.sql' %}{% import 'macros.sql' as m %}"
+        "{% block body %}query 1 {% include 'part.sql' %} {{ m.name() }}{% endblock %}",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    task = Echo(task_id="t", value="query.sql", dag=DAG("d", template_searchpath=str(tmp_path)))
+    context = context_of(task)
+    assert task.render(context).value == "base 1 query 1 part 1 macros 1"
+
+    before = (tmp_path / changed).stat()
+    written = tmp_path / ("new" if replaced else changed)
+    written.write_text(files[changed].replace("1", "2"))
+    os.utime(written, ns=(before.st_atime_ns, before.st_mtime_ns))
+    written.rename(tmp_path / changed)
+
+    word = changed.removesuffix(".sql")
+    assert task.render(context).value == "base 1 query 1 part 1 macros 1".replace(f"{word} 1", f"{word} 2")
+
+
+def test_a_template_file_that_appears_earlier_in_the_search_path_counts(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    (second / "query.sql").write_text("second")
+    task = Echo(task_id="t", value="query.sql", dag=DAG("d", template_searchpath=[str(first), str(second)]))
+    assert task.render(context_of(task)).value == "second"
+
+    (first / "query.sql").write_text("first")
+
+    assert task.render(context_of(task)).value == "first"
+
+
+def test_a_template_file_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "_SETTLED", -(2**62))  # every file was changed long ago
+    (tmp_path / "query.sql").write_text("SELECT 1")
+    environment = DAG("d", template_searchpath=str(tmp_path)).templates.environment
+
+    assert environment.get_template("query.sql") is environment.get_template("query.sql")
 
 
 @pytest.mark.parametrize(

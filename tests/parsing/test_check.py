@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ async def test_a_folder_below_the_dags_folder_keeps_the_names(tmp_path: Path) ->
 async def test_a_path_that_does_not_exist_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="nowhere does not exist"):
         await check_paths([tmp_path / "nowhere"], settings_for(tmp_path))
+
+
+async def test_a_file_whose_name_is_not_utf8_is_to_be_renamed(tmp_path: Path) -> None:
+    path = write(tmp_path, os.fsdecode(b"caf\xe9.py"), dag_source("a"))
+
+    for paths in ([], [path]):
+        (outcome,) = await check_paths(paths, settings_for(tmp_path))
+
+        assert outcome.name == r"caf\xe9.py"
+        assert outcome.error is not None
+        assert "Rename" in outcome.error.message
 
 
 async def test_the_settings_reach_the_files(tmp_path: Path) -> None:

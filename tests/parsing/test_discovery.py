@@ -88,7 +88,7 @@ def test_an_ignore_file_that_cannot_be_understood_is_a_problem_and_ignores_nothi
 
 def test_an_archive_is_known_by_its_content_and_gives_the_modules_at_its_root(tmp_path: Path) -> None:
     write_zip(tmp_path / "bundle.anything", {"one.py": "x = 1", "two.py": "", "inner/three.py": "", "data.txt": ""})
-    write(tmp_path, "fake.zip", "not an archive")
+    write(tmp_path, "fake.anything", "not an archive")
 
     listing = listed(tmp_path)
 
@@ -140,10 +140,31 @@ def test_a_change_behind_the_same_stamp_is_seen_while_the_file_is_young(tmp_path
     assert before.files["a.py"].digest != after.files["a.py"].digest
 
 
-def test_a_name_that_is_not_utf8_becomes_printable(tmp_path: Path) -> None:
-    (tmp_path / os.fsdecode(b"caf\xe9.py")).write_text(dag_source("a"))
+@pytest.mark.parametrize("name", [b"caf\xe9.py", b"caf\xe9/a.py"])
+def test_a_dag_file_whose_name_is_not_utf8_is_a_problem_that_says_rename(tmp_path: Path, name: bytes) -> None:
+    write(tmp_path, os.fsdecode(name), dag_source("a"))
+    write(tmp_path, os.fsdecode(b"notes\xe9.txt"), "not even Python")
+    write(tmp_path, "b.py", dag_source("b"))
 
-    assert list(listed(tmp_path).files) == [r"caf\xe9.py"]
+    listing = listed(tmp_path)
+
+    assert list(listing.files) == ["b.py"]
+    (problem,) = listing.problems.values()
+    assert problem.name == name.decode(errors="backslashreplace")
+    assert "is not UTF-8" in problem.message
+    assert "Rename" in problem.message
+    assert r"caf\xe9" in problem.message
+
+
+def test_ignore_files_work_beside_names_that_are_not_utf8(tmp_path: Path) -> None:
+    for name in (b"caf\xe9.py", b"bar\xe9.py", b"a.py", b"sub\xe9/a.py", b"sub\xe9/b.py"):
+        write(tmp_path, os.fsdecode(name), dag_source("a"))
+    write(tmp_path, ".aioschedignore", "caf*")
+    write(tmp_path, os.fsdecode(b"sub\xe9/.aioschedignore"), "/a.py")
+
+    listing = listed(tmp_path)
+
+    assert (list(listing.files), list(listing.problems)) == (["a.py"], [r"bar\xe9.py", r"sub\xe9/b.py"])
 
 
 def test_a_folder_that_does_not_exist_is_the_callers_error(tmp_path: Path) -> None:

@@ -9,15 +9,17 @@ import asyncio
 import itertools
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import watchfiles
 
 from aiosched.parsing import bundle_sources, service, watcher
 from aiosched.parsing.discovery import Discovery
 from tests.parsing.bench import Bench
-from tests.parsing.builders import dag_source, write, write_zip
+from tests.parsing.builders import dag_source, write
 
 
 async def test_deleting_a_file_while_nobody_ran_is_noticed_at_the_start(bench: Bench) -> None:
@@ -40,29 +42,11 @@ async def test_a_folder_that_cannot_be_read_makes_nothing_stale(bench: Bench, tm
         assert (await bench.dags())["a"] == ("a.py", False, False, 1)
 
 
-async def test_an_archive_that_cannot_be_read_makes_nothing_stale_until_it_is_gone(bench: Bench) -> None:
-    archive = write_zip(bench.folder / "bundle", {"a.py": dag_source("a")})
-    whole = archive.read_bytes()
-    async with bench.running() as parser:
-        await bench.heard.next()
-
-        archive.write_bytes(whole.replace(b"PK\x01\x02", b"PK\x00\x00"))  # its list of members is damaged
-        parser.refresh()
-        async with asyncio.timeout(30):
-            while "cannot be read" not in ((await bench.errors()).get("bundle") or ""):
-                pass
-        assert (await bench.dags())["a"] == ("bundle/a.py", False, False, 1)
-
-        archive.unlink()
-        assert await bench.heard.next() == ["a"]
-        assert (await bench.dags())["a"] == ("bundle/a.py", True, False, 1)
-        assert await bench.errors() == {}
-
-
 async def test_a_folder_that_is_replaced_as_a_whole_is_followed(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher.watch_folder, "__kwdefaults__", {"poll_every": 0.05})
+    options = {**(watcher.watch_folder.__kwdefaults__ or {}), "poll_every": 0.05}
+    monkeypatch.setattr(watcher.watch_folder, "__kwdefaults__", options)
     write(tmp_path, "release1/a.py", dag_source("a"))
     write(tmp_path, "release2/a.py", dag_source("a", "b"))
     bench.folder.rmdir()
@@ -160,3 +144,64 @@ async def test_without_watching_the_listing_finds_changes_and_the_log_says_so(
             assert await bench.heard.next() == ["a"]
 
     assert "cannot be watched (no inotify here)" in caplog.text
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not happened():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_name_that_is_not_utf8_interrupts_watching_for_a_moment(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "LIST_EVERY", 300.0)
+    monkeypatch.setattr(watcher, "_AGAIN", (0.01, 0.02))
+    with caplog.at_level(logging.INFO, "aiosched.parsing"):
+        async with bench.running():
+            notes = write(bench.folder, os.fsdecode(b"caf\xe9.txt"), "not even Python")
+            await until(lambda: "cannot be watched" in caplog.text)
+            bench.write("a.py", dag_source("a"))
+            assert await bench.heard.next() == ["a"]
+            bench.write("a.py", dag_source("a", "b"))
+            assert await bench.heard.next() == ["a", "b"]
+
+            notes.unlink()
+            bench.write("a.py", dag_source("b"))
+            assert "b" in await bench.heard.next()
+
+    assert r"caf\xE9.txt" in caplog.text
+    assert "rename the file" in caplog.text
+    assert "TaskGroup" not in caplog.text
+
+
+async def test_watching_is_tried_again_after_pauses_that_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries, real = itertools.count(1), watchfiles.awatch
+    happened: list[float | str] = []
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        if next(tries) <= 5:
+            raise ExceptionGroup("several", [OSError("no inotify here")])
+        happened.append("watching")
+        return real(*arguments, **options)
+
+    async def rest(seconds: float) -> None:
+        happened.append(seconds)
+
+    monkeypatch.setattr(watcher, "awatch", refuse)
+    monkeypatch.setattr(watcher, "_AGAIN", (1.0, 5.0))
+    with caplog.at_level(logging.INFO, "aiosched.parsing"):
+        watching = asyncio.create_task(
+            watcher.watch_folder(tmp_path, lambda: happened.append("list"), poll_every=0.05, rest=rest)
+        )
+        await until(lambda: "is watched again" in caplog.text)
+        assert happened == [1.0, "list", 2.0, "list", 4.0, "list", 5.0, "list", 5.0, "list", "watching"]
+
+        write(tmp_path, "a.py", dag_source("a"))
+        await until(lambda: happened[-1] == "list")
+        watching.cancel()
+
+    assert caplog.text.count("cannot be watched (no inotify here)") == 1
+    assert caplog.text.count("is watched again") == 1
