@@ -14,6 +14,7 @@ AioschedError
 │   ├── DatabaseUnreachable
 │   ├── DatabaseReadOnly
 │   ├── TooManyConnections
+│   ├── DiskFull
 │   ├── UnsupportedDatabase  the server is too old or too new
 │   ├── SchemaOutOfDate
 │   ├── StaleRows            memory and rows disagree: drop and read again
@@ -129,6 +130,10 @@ class DatabaseReadOnly(DatabaseError):
 
 class TooManyConnections(DatabaseError):
     """The server has no free connection left."""
+
+
+class DiskFull(DatabaseError):
+    """The server has no room for more data."""
 
 
 class UnsupportedDatabase(DatabaseError):

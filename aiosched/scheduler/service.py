@@ -50,6 +50,7 @@ from aiosched.scheduler.log_uploads import start_uploads
 from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.membership.incarnation import Incarnation, give_up
 from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
+from aiosched.scheduler.membership.outage import DatabaseOutage
 from aiosched.scheduler.observability.figure_log import FigureSource
 from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
@@ -140,6 +141,7 @@ class Scheduler(Actions):
         self._keeper: BundleKeeper | None = None
         self._lease: Lease | None = None  # of the current incarnation
         self._incarnation: Incarnation | None = None
+        self._outage = DatabaseOutage()
         self._session: Session | None = None
         self._ready = asyncio.Event()
         self._draining = False
@@ -327,8 +329,7 @@ class Scheduler(Actions):
                     except Exception as error:
                         if not is_retryable(error):
                             raise
-                        logger.warning("database: %s", error)
-                        await asyncio.sleep(0.5)
+                        await asyncio.sleep(self._outage.failed(error, now=time.monotonic()))
             finally:
                 listing.cancel()
                 publishing.cancel()
@@ -350,6 +351,7 @@ class Scheduler(Actions):
             on_stuck=self.on_stuck,
         )  # fmt: skip
         number = await lease.start()
+        self._outage.over()
         self._lease = lease
         keyring = Keyring.of(self.settings)
         journal, command_journal = (Journal(self.db, number, self.metrics, keyring) for _ in range(2))

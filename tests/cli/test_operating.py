@@ -9,15 +9,25 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+import asyncpg
 import pytest
 
+from aiosched.cli.operation.doctor import fix_of
 from aiosched.cli.serve import disk
 from aiosched.config import Settings
 from aiosched.core.values.messages import StoredXCom, XComValue
+from aiosched.db.server import admin
 from aiosched.db.server.engine import Database
 from aiosched.db.server.schema_version import HEAD
 from aiosched.db.statements.journal import upsert_xcoms, xcom_row
-from aiosched.errors import RemoteStorageError
+from aiosched.errors import (
+    DatabaseError,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    RemoteStorageError,
+    SchemaOutOfDate,
+    TooManyConnections,
+)
 from aiosched.remote.folder import RemoteFolder
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task
@@ -178,6 +188,64 @@ def test_the_doctor_stops_at_a_schema_that_is_not_current(empty_dsn: str) -> Non
 
     assert [(f["check"], f["status"]) for f in findings] == [("database", "ok"), ("schema", "error")]
     assert findings[-1]["fix"] == "aiosched db migrate"
+
+
+def test_the_doctor_says_who_can_write_if_the_database_is_read_only(on_db: Cli) -> None:
+    async def read_only(db: Database) -> None:
+        async with db.acquire() as conn:
+            name = await conn.fetchval("SELECT current_database()")
+            await conn.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+
+    on_db.work(read_only)
+
+    found = on_db.json("doctor", code=1)[-1]
+
+    assert found["check"] == "schema"
+    assert "is read-only" in found["text"]
+    assert found["fix"] == "turn default_transaction_read_only off, or point the DSN at the primary"
+
+
+def test_the_doctor_wants_room_on_a_full_disk(on_db: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(_: Database) -> None:
+        raise asyncpg.DiskFullError("could not extend file: No space left on device")
+
+    monkeypatch.setattr(admin, "info", full)
+
+    found = on_db.json("doctor", code=1)[-1]
+
+    assert "is full: could not extend file" in found["text"]
+    assert (found["check"], found["fix"]) == ("database", "make room on that disk")
+
+
+@pytest.mark.parametrize(
+    ("pgbouncer", "fix"),
+    [
+        ("true", "start pgbouncer and the PostgreSQL behind it, or correct the address"),
+        ("false", "start PostgreSQL, or correct the address"),
+    ],
+)
+def test_the_doctor_names_what_should_answer_at_the_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pgbouncer: str, fix: str
+) -> None:
+    monkeypatch.setenv("AIOSCHED__DATABASE__PGBOUNCER", pgbouncer)
+
+    found = Cli(f"postgresql:///x?host={tmp_path}").json("doctor", code=1)[-1]
+
+    assert (found["check"], found["fix"]) == ("database", fix)
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (SchemaOutOfDate(found="0001", needed=HEAD), "aiosched db migrate"),
+        (SchemaOutOfDate(found="9999", needed=HEAD, newer=True), "upgrade aiosched"),
+        (TooManyConnections("none is left"), "end other sessions, or lower database.pool_size"),
+        (DatabaseUnreachable("it has gone"), "aiosched serve"),
+        (DatabaseReadOnly("it is read-only"), "turn default_transaction_read_only off"),
+    ],
+)
+def test_what_to_do_about_the_embedded_database(error: DatabaseError, fix: str) -> None:
+    assert fix_of(error, Settings()) == fix
 
 
 def test_the_doctor_without_any_database_says_how_to_begin(cli: Cli, tmp_path: Path) -> None:

@@ -120,6 +120,21 @@ def test_a_session_that_is_killed_makes_the_server_recover_and_serve_goes_on(
     assert process.returncode == 0
 
 
+def test_a_signal_during_the_first_start_leaves_no_server(place: Path) -> None:
+    command = [sys.executable, "-m", "aiosched", "serve", "--slots", "1", "--no-web", "-o", "json", "--home", "home"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=place, text=True, **pipes) as process:  # type: ignore[call-overload]
+        while not (place / "home" / "pg.lock").exists():  # the start has begun
+            assert process.poll() is None
+
+        said = stop(process, signal.SIGINT)
+
+        left = servers_in(place)
+        for server in left:
+            server.kill()
+    assert (process.returncode, left) == (130, []), said
+
+
 def renamed(home: Path) -> None:
     home.rename(home.with_name("elsewhere"))
 

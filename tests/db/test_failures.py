@@ -26,6 +26,7 @@ from aiosched.errors import (
     DatabaseError,
     DatabaseReadOnly,
     DatabaseUnreachable,
+    DiskFull,
     FencedOut,
     SchemaOutOfDate,
     TooManyConnections,
@@ -55,7 +56,7 @@ DSN = "postgresql://ann:s3cret@db.example:5433/jobs"
         (asyncpg.TooManyConnectionsError("sorry, too many clients"), TooManyConnections, "max_connections"),
         (asyncpg.ReadOnlySQLTransactionError("read-only"), DatabaseReadOnly, "Point the DSN at the primary"),
         (asyncpg.InsufficientPrivilegeError("permission denied for schema public"), DatabaseError, "grant the right"),
-        (asyncpg.DiskFullError("No space left on device"), DatabaseError, "Make room"),
+        (asyncpg.DiskFullError("No space left on device"), DiskFull, "Make room"),
         (asyncpg.InterfaceError("connection is closed"), DatabaseUnreachable, "connection is closed"),
         (
             asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress"),
@@ -87,7 +88,7 @@ def test_a_failure_becomes_one_line_with_the_next_step(error: Exception, kind: t
         (asyncpg.TooManyConnectionsError("too many clients"), TooManyConnections, "Lower [database] pool_size"),
         (asyncpg.ReadOnlySQLTransactionError("read-only"), DatabaseReadOnly, "default_transaction_read_only"),
         (asyncpg.InsufficientPrivilegeError("permission denied"), DatabaseError, "refuses a change"),
-        (asyncpg.DiskFullError("No space left on device"), DatabaseError, "Make room"),
+        (asyncpg.DiskFullError("No space left on device"), DiskFull, "Make room"),
     ],
 )
 def test_of_the_embedded_server_nobody_hears_of_a_dsn(

@@ -51,6 +51,22 @@ async def test_the_processes_of_a_scheduler_that_is_silent_for_too_long_end_and_
     assert (await reports.of(waiting)).outcome is Outcome.LOST
 
 
+async def test_the_end_of_workers_after_the_end_of_the_lease_is_no_error(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_dag(dags_folder, WAITS)
+    executor = await start_local()
+    waiting = attempt("wait")
+    executor.submit([waiting])
+    await reports.of(waiting, outcome=Outcome.STARTED)
+
+    executor.lease_deadline.until = time.monotonic() - 1.0
+
+    assert (await reports.of(waiting)).outcome is Outcome.LOST
+    said = [(each.levelname, each.getMessage()) for each in caplog.records if "workers" in each.getMessage()]
+    assert said == [("WARNING", "the workers were ended: other schedulers may run their attempts after a lost lease")]
+
+
 async def test_without_a_lease_nothing_ends(start_local: StartLocal, dags_folder: Path, reports: Reports) -> None:
     write_dag(dags_folder, "def short(): pass\ntask(short)")
     executor = await start_local()

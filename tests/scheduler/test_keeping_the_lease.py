@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView, Peer
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity, Suspicions
@@ -86,6 +87,46 @@ async def test_a_lost_connection_is_made_again_and_the_number_locked_again_befor
             while await conn.fetchval(locked) in (None, old):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         assert time.monotonic() - began < 5.0  # in practice some 30 ms; the pause between two looks alone is a second
+
+
+async def ends_its_session(conn: DatabaseConnection, _: int) -> None:
+    await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+
+@pytest.mark.parametrize("lock_again", [None, ends_its_session], ids=["read-only", "ends the session"])
+async def test_a_database_that_lets_it_connect_and_no_more_is_asked_less_and_less_often(
+    db: Database, monkeypatch: pytest.MonkeyPatch, lock_again: Callable[..., Awaitable[None]] | None
+) -> None:
+    rests: asyncio.Queue[tuple[float, float]] = asyncio.Queue()  # what each was to be, and what it was
+    loop, rest = asyncio.get_running_loop(), Lease._rest
+
+    async def timed(self: Lease, seconds: float) -> None:
+        began = time.monotonic()
+        await rest(self, seconds)
+        loop.call_soon_threadsafe(rests.put_nowait, (seconds, time.monotonic() - began))
+
+    async with db.acquire() as conn, lease(db) as (_, views):
+        name = await conn.fetchval("SELECT current_database()")
+        await views.get()
+        monkeypatch.setattr(Lease, "_rest", timed)
+        if lock_again is None:
+            await conn.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        else:
+            monkeypatch.setattr(ownership, "lock_again", lock_again)
+        try:
+            await conn.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = 'aiosched lease' AND datname = current_database()"
+            )
+            while (await rests.get())[0] != 0.05:
+                pass
+            later = [await rests.get() for _ in range(3)]
+        finally:
+            await conn.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+            monkeypatch.undo()
+
+    assert [planned for planned, _ in later] == [0.1, 0.2, 0.4]
+    assert all(took >= 0.9 * planned for planned, took in later), later
 
 
 async def test_executors_are_told_how_long_their_processes_may_live(db: Database) -> None:

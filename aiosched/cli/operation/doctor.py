@@ -21,7 +21,17 @@ from aiosched.cli.base.session import load, open_database, shown_path
 from aiosched.cli.serve.disk import problem_with
 from aiosched.clock import SystemClock
 from aiosched.core.values.durations import duration
-from aiosched.errors import BundleError, ConfigError, DatabaseError, RemoteStorageError, SecretBackendError
+from aiosched.errors import (
+    BundleError,
+    ConfigError,
+    DatabaseError,
+    DatabaseReadOnly,
+    DiskFull,
+    RemoteStorageError,
+    SchemaOutOfDate,
+    SecretBackendError,
+    TooManyConnections,
+)
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -88,14 +98,32 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
         yield finding
     try:
         async with open_database(settings, check=False) as db:
-            async for finding in _examine_database(db):
+            async for finding in _examine_database(db, settings):
                 yield finding
             if settings.dags.bundles:
                 async for finding in _bundles(settings, db):
                     yield finding
     except DatabaseError as error:
-        fix = "aiosched serve" if settings.database.dsn is None else "start PostgreSQL, or correct the address"
-        yield Finding("database", "error", str(error), fix)
+        yield Finding("database", "error", str(error), fix_of(error, settings))
+
+
+def fix_of(error: DatabaseError, settings: Settings) -> str:
+    """What to do about a database that cannot be used."""
+    is_embedded = settings.database.dsn is None
+    match error:
+        case SchemaOutOfDate():
+            return "upgrade aiosched" if error.newer else "aiosched db migrate"
+        case DiskFull():
+            return "make room on that disk"
+        case TooManyConnections():
+            return "end other sessions, or lower database.pool_size"
+        case DatabaseReadOnly():
+            other = "" if is_embedded else ", or point the DSN at the primary"
+            return f"turn default_transaction_read_only off{other}"
+    if is_embedded:
+        return "aiosched serve"
+    server = "pgbouncer and the PostgreSQL behind it" if settings.database.pgbouncer else "PostgreSQL"
+    return f"start {server}, or correct the address"
 
 
 def _dags_folder(settings: Settings) -> Finding:
@@ -220,7 +248,7 @@ async def _bundles(settings: Settings, db: Database) -> AsyncIterator[Finding]:
             yield Finding(f"bundle {bundle.name}", "error", str(error), fix)
 
 
-async def _examine_database(db: Database) -> AsyncIterator[Finding]:
+async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[Finding]:
     from aiosched.db.queries.quarantine_queries import list_quarantined, recently_set_aside
     from aiosched.db.server import admin
     from aiosched.db.server.schema_version import check_schema
@@ -230,7 +258,7 @@ async def _examine_database(db: Database) -> AsyncIterator[Finding]:
     try:
         await check_schema(db)
     except DatabaseError as error:
-        yield Finding("schema", "error", str(error), "aiosched db migrate")
+        yield Finding("schema", "error", str(error), fix_of(error, settings))
         return
     yield Finding("schema", "ok", f"{found.revision} is current")
     yield await _schedulers(db)

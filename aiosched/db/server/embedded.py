@@ -20,8 +20,9 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +36,7 @@ from aiosched.db.server.postmaster import (
     Postmaster,
     ServerAnswer,
     ask,
+    end_process,
     folder_id,
     is_alive,
     last_complaint,
@@ -42,7 +44,6 @@ from aiosched.db.server.postmaster import (
     read_postmaster,
     runs_on,
     tail,
-    wait_until_dead,
     wait_until_gone,
 )
 from aiosched.errors import DatabaseError, UnsupportedDatabase
@@ -124,12 +125,16 @@ def embedded_dsn(home: Path, *, database: str = DATABASE) -> str | None:
         return _dsn(found, database) if found is not None and ask(found.socket) is ServerAnswer.READY else None
 
 
+class _StartCancelled(Exception):
+    """Ends the thread of a start that nobody waits for any more."""
+
+
 class EmbeddedPostgres:
     """One process's use of the server on `data_dir`.
 
     `start` creates what is missing (data directory, server, database) and returns the DSN; `stop` ends the server
     unless another process (or another object) still uses it. Both raise DatabaseError with the reason and the last
-    lines of the server's log.
+    lines of the server's log. A start that is cancelled stops what it has started before the cancellation goes on.
     """
 
     def __init__(
@@ -146,10 +151,18 @@ class EmbeddedPostgres:
         self._users: IO[Any] | None = None
         self._server: Postmaster | None = None  # since the last start
         self._folder: FolderId | None = None  # of the data directory then
+        self._turn = threading.Lock()  # a stop waits for a start that another thread is at
+        self._cancelled = threading.Event()  # of the start under way
 
     async def start(self) -> str:
         """Start the server or join the running one; returns the DSN of its database. Blocking work runs in a thread."""
-        return await asyncio.to_thread(self.start_blocking)
+        cancelled = threading.Event()
+        try:
+            return await asyncio.to_thread(self.start_blocking, cancelled)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Stop using the server; its last user shuts it down and waits until it is gone."""
@@ -170,11 +183,13 @@ class EmbeddedPostgres:
     def log_file(self) -> Path:
         return self.data_dir / "server.log"
 
-    def start_blocking(self) -> str:
-        """`start` for callers without an event loop."""
-        with _named_errors(self.data_dir):
+    def start_blocking(self, cancelled: threading.Event | None = None) -> str:
+        """`start` for callers without an event loop; ends soon after `cancelled` is set."""
+        with self._turn, _named_errors(self.data_dir):
+            self._cancelled = cancelled or threading.Event()
             self.data_dir.parent.mkdir(parents=True, exist_ok=True)
-            with self._exclusively():
+            with self._exclusively(self._pause):
+                self._pause(0.0)
                 server = self._server = self._running() or self._launch()
                 self._folder = folder_id(self.data_dir)
                 if self._users is None:
@@ -184,16 +199,17 @@ class EmbeddedPostgres:
 
     def stop_blocking(self) -> None:
         """`stop` for callers without an event loop. Does nothing if this object has not started."""
-        if self._users is None:
-            return
-        if self.check() is ServerStanding.FOLDER_GONE:
-            self._leave()
-            self._end_stray()
-            return
-        with _named_errors(self.data_dir), self._exclusively():
-            self._leave()
-            if self._is_unused():
-                self._shut_down()
+        with self._turn:
+            if self._users is None:
+                return
+            if self.check() is ServerStanding.FOLDER_GONE:
+                self._leave()
+                self._end_stray()
+                return
+            with _named_errors(self.data_dir), self._exclusively(time.sleep):
+                self._leave()
+                if self._is_unused():
+                    self._shut_down()
 
     def check(self) -> ServerStanding:
         """The state of the server that this object started or joined. Takes well under a millisecond."""
@@ -226,7 +242,7 @@ class EmbeddedPostgres:
         return self.data_dir.with_name(f"{self.data_dir.name}.{suffix}")
 
     @contextlib.contextmanager
-    def _exclusively(self) -> Iterator[None]:
+    def _exclusively(self, pause: Callable[[float], None]) -> Iterator[None]:
         with _open_lock(self._sibling("lock")) as lock:
             deadline = time.monotonic() + _LOCK_SECONDS
             while not _try_lock(lock):
@@ -235,7 +251,7 @@ class EmbeddedPostgres:
                         f"Another process has been starting or stopping the server on {self.data_dir} "
                         f"for {_LOCK_SECONDS:.0f} s. Look at {self.log_file}, end that process, then try again."
                     )
-                time.sleep(0.01)
+                pause(0.01)
             yield
 
     def _is_unused(self) -> bool:
@@ -243,6 +259,11 @@ class EmbeddedPostgres:
             return _try_lock(users)
 
     # -- starting ------------------------------------------------------------------------------
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, unless the start is cancelled: then raise."""
+        if self._cancelled.wait(seconds):
+            raise _StartCancelled
 
     def _running(self) -> Postmaster | None:
         """The server that already runs on the data directory, once it is ready; None if there is none.
@@ -259,7 +280,7 @@ class EmbeddedPostgres:
                     return None
             if time.monotonic() > deadline:
                 raise self._failed(f"has taken no connections for {_START_SECONDS:.0f} s")
-            time.sleep(0.01)
+            self._pause(0.01)
         return None
 
     def _launch(self) -> Postmaster:
@@ -272,15 +293,20 @@ class EmbeddedPostgres:
         self._rotate_log()
         deadline = time.monotonic() + 10.0
         while True:
+            self._pause(0.0)
             log_size = self.log_file.stat().st_size if self.log_file.exists() else 0
             pid = self._spawn(account, folder)
             try:
                 return self._wait_until_ready(pid)
+            except _StartCancelled:
+                # not SIGINT: the shell that has started it has it ignore that, until it has set up its own handling
+                end_process(pid, {signal.SIGTERM: 5.0, signal.SIGQUIT: 5.0, signal.SIGKILL: 5.0})
+                raise
             except DatabaseError:
                 said = tail(self.log_file, since=log_size)
                 # some backends of a killed server are still exiting
                 if "pre-existing shared memory block" in said and time.monotonic() < deadline:
-                    time.sleep(0.1)
+                    self._pause(0.1)
                     continue
                 raise
 
@@ -383,7 +409,7 @@ class EmbeddedPostgres:
                 return found
             if not is_alive(pid):
                 raise self._failed("did not start")
-            time.sleep(0.005)
+            self._pause(0.005)
         raise self._failed(f"was not ready after {_START_SECONDS:.0f} s")
 
     def _failed(self, what: str) -> DatabaseError:
@@ -422,11 +448,7 @@ class EmbeddedPostgres:
         log.warning("ending the PostgreSQL (pid %s) whose folder %s is gone", server.pid, self.data_dir)
         # It uses the old paths of its files, so it cannot shut down cleanly; renamed data is recovered at the next
         # start.
-        for request, patience in ((signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(server.pid, request)
-            if wait_until_dead(server.pid, patience):
-                return
+        end_process(server.pid, {signal.SIGQUIT: 10.0, signal.SIGKILL: 5.0})
 
 
 def _dsn(server: Postmaster, database: str) -> str:

@@ -18,6 +18,7 @@ from aiosched.errors import (
     DatabaseError,
     DatabaseReadOnly,
     DatabaseUnreachable,
+    DiskFull,
     TooManyConnections,
     UnsupportedDatabase,
 )
@@ -155,7 +156,7 @@ def _explain_embedded(error: BaseException, where: Address) -> DatabaseError | N
                 f"The embedded PostgreSQL on {where.host} has no connection left ({said}). Lower [database] pool_size."
             )
         case asyncpg.DiskFullError():
-            return DatabaseError(f"The disk of the embedded PostgreSQL on {where.host} is full: {said}. Make room.")
+            return DiskFull(f"The disk of the embedded PostgreSQL on {where.host} is full: {said}. Make room.")
         case _ if is_connection_failure(error):
             return DatabaseUnreachable(
                 f"The embedded PostgreSQL on {where.host} does not answer: {said}. While `aiosched serve` runs "
@@ -206,7 +207,7 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
                 "Make the user the owner of the database, or grant the right."
             )
         case asyncpg.DiskFullError():
-            return DatabaseError(f"The disk of PostgreSQL at {where} is full: {said}. Make room, then start again.")
+            return DiskFull(f"The disk of PostgreSQL at {where} is full: {said}. Make room, then start again.")
         case _ if is_connection_failure(error):
             return DatabaseUnreachable(f"PostgreSQL at {where} closed the connection: {said}. Is it being restarted?")
         case _:

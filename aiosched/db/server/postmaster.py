@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import socket
 import struct
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -155,6 +157,15 @@ def wait_until_dead(pid: int, seconds: float) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+def end_process(pid: int, requests: Mapping[signal.Signals, float]) -> None:
+    """Send the signals one after the other, each with the seconds to wait for the end, until the process has ended."""
+    for request, patience in requests.items():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, request)
+        if wait_until_dead(pid, patience):
+            return
 
 
 def tail(log: Path, *, since: int = 0, size: int = 4000) -> str:

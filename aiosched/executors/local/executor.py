@@ -321,7 +321,6 @@ class LocalExecutor:
         if ended.cancelled():  # the loop is shutting down
             return
         reason = ended.result()
-        log.error("the process that workers are forked from %s; its workers are gone", reason)
         for link in links:
             if not link.judged:
                 link.exit = f"the forkserver {reason}, along with its workers"

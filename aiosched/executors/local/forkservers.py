@@ -7,8 +7,10 @@ worker of its own, below the forkserver of that user.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +23,8 @@ from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.protocol import Exited
 from aiosched.other_user import OtherUser, check_access, check_rights, other_user
+
+log = logging.getLogger(__name__)
 
 
 class ForkserverHost(Protocol):
@@ -35,12 +39,15 @@ class ForkserverHost(Protocol):
 class _Listener:
     """Receives the events of one forkserver."""
 
-    def __init__(self, host: ForkserverHost, user: str | None, forget: Callable[[], object]) -> None:
+    def __init__(
+        self, host: ForkserverHost, user: str | None, lease_deadline: LeaseDeadline, forget: Callable[[], object]
+    ) -> None:
         self.worker_forked, self.worker_exited = host.worker_forked, host.worker_exited
-        self._host, self._user, self._forget = host, user, forget
+        self._host, self._user, self._lease_deadline, self._forget = host, user, lease_deadline, forget
 
     def forkserver_lost(self, ended: asyncio.Task[str]) -> None:
         self._forget()  # the next worker starts another one
+        ended.add_done_callback(partial(_log_end, on_purpose=self._lease_deadline.has_passed))
         self._host.forkserver_lost(self._user, ended)
 
 
@@ -109,7 +116,8 @@ class Forkservers:
 
     def _client(self, user: str | None) -> ForkserverClient:
         if user not in self._clients:
-            listener = _Listener(self._host, user, lambda: self._clients.pop(user, None))
+            forget = partial(self._clients.pop, user, None)
+            listener = _Listener(self._host, user, self._lease_deadline, forget)
             account = self._users[user]
             self._clients[user] = ForkserverClient(self._config, listener, self._lease_deadline, account)
         return self._clients[user]
@@ -120,6 +128,16 @@ class Forkservers:
         places = self._config.places
         check_access(user, setting, list(map(Path, [*places.folders.values(), *places.caches.values()])))
         return user
+
+
+def _log_end(ended: asyncio.Task[str], *, on_purpose: bool) -> None:
+    """Log that a forkserver has ended: `on_purpose` if the scheduler's lease had ended by then."""
+    if ended.cancelled():  # the loop is shutting down
+        return
+    if on_purpose:
+        log.warning("the workers were ended: other schedulers may run their attempts after a lost lease")
+    else:
+        log.error("the process that workers are forked from %s; its workers are gone", ended.result())
 
 
 def _find(link: WorkerLink, key: AttemptKey) -> Attempt | None:

@@ -164,6 +164,8 @@ class Lease:
                     else:
                         logger.exception("lease: unexpected error")
                     self._drop_connection()
+                    if not self._stop.is_set():
+                        self._poll_requested.clear()  # whatever ended the connection does not cut the pause short
                     pause, retry = retry, min(2 * retry, _POLL_SECONDS)
                 if not self.trusted():
                     self._call_main_loop(self._on_view, None)
@@ -195,8 +197,8 @@ class Lease:
         if self._incarnation is not None and not self.trusted():  # the machine slept: end before sending any query
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was silent for longer than its lease.")
         if self._conn is None or self._conn.is_closed():
-            self._conn = await self._db.connect(application_name="aiosched lease")
-            self._conn.add_termination_listener(lambda *_: self._poll_requested.set())
+            conn = self._conn = await self._db.connect(application_name="aiosched lease")
+            conn.add_termination_listener(lambda *_: self._receive_end(conn))
             if self._incarnation is not None:
                 await ownership.lock_again(self._conn, self._incarnation)
                 self._renewed = 0.0
@@ -243,6 +245,11 @@ class Lease:
                     self._on_stuck(where)
                 return
             await self._rest(_POLL_SECONDS)
+
+    def _receive_end(self, conn: DatabaseConnection) -> None:
+        """Connect again at once, unless this thread has dropped the connection itself."""
+        if conn is self._conn:
+            self._poll_requested.set()
 
     def _drop_connection(self) -> None:
         conn, self._conn = self._conn, None
