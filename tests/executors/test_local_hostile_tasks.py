@@ -54,6 +54,19 @@ async def test_a_plain_function_that_fails_in_any_way_is_a_failure_that_may_be_r
     assert (await reports.of(good)).outcome is Outcome.SUCCESS
 
 
+async def test_a_silent_function_that_sigterm_ends_says_so_in_its_log(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
+) -> None:
+    write_dag(dags_folder, "def quiet():\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(1000)\ntask(quiet)")
+    executor = await start_local()
+    quiet = attempt("quiet")
+
+    executor.submit([quiet])
+
+    assert (await reports.of(quiet)).reason == "got SIGTERM from outside"
+    assert log_of(logs_folder, quiet).endswith("WARNING aiosched  the attempt was told to stop by SIGTERM\n")
+
+
 async def test_a_traceback_shows_the_users_frames_alone(
     start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
 ) -> None:

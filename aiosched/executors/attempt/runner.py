@@ -299,8 +299,9 @@ class Execution:
             return self._report(Outcome.FAILED, reason=str(error), details=error.details, dag_missing=missing)
         if self.stop_requested or isinstance(error, AttemptStopped):
             await self.kill()
-            reason = str(error) if isinstance(error, AttemptStopped) else "was told to stop"
-            if (log := current_log.get()) is not None and log.begun:  # thousands can be stopped at a time
+            was_raised, log = isinstance(error, AttemptStopped), current_log.get()
+            reason = str(error) if was_raised else "was told to stop"
+            if was_raised or (log is not None and log.begun):  # thousands can be cancelled at a time
                 self._log("WARNING", f"the attempt {reason}")
             return self._report(Outcome.LOST, reason=reason)
         if isinstance(error, asyncio.CancelledError) and _cancelled_from_outside():
