@@ -15,6 +15,7 @@ The captured output depends on the kind of process:
 
 from __future__ import annotations
 
+import codecs
 import io
 import logging
 import os
@@ -23,7 +24,7 @@ import threading
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, TextIO
+from typing import TYPE_CHECKING, ClassVar, Final, TextIO
 
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt
@@ -31,6 +32,9 @@ from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.attempt.log_opening import LogDeed, RemoteLogFiles
 from aiosched.remote import pending
 from aiosched.remote.plain_files import create_plain
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 TASK_LOGGER: Final = "aiosched.task"
 _MOST_OPENS: Final = 100
@@ -46,7 +50,9 @@ class AttemptLog:
     Safe to use from several threads. A full disk loses lines, never the attempt.
     """
 
-    __slots__ = ("_closed", "_fd", "_files", "_folder", "_partial", "_room", "_shared", "_uploaded", "attempt")
+    __slots__ = (
+        "_closed", "_decoders", "_fd", "_files", "_folder", "_partial", "_room", "_shared", "_uploaded", "attempt",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -64,6 +70,7 @@ class AttemptLog:
         self._closed = folder is None
         self._shared = False  # whether other processes also write to the file
         self._partial: dict[str, str] | None = None
+        self._decoders: dict[str, codecs.IncrementalDecoder] | None = None
 
     @property
     def begun(self) -> bool:
@@ -95,6 +102,14 @@ class AttemptLog:
             if self._closed:
                 return
 
+    def feed_bytes(self, source: str, data: bytes) -> None:
+        """As `feed`, for UTF-8; a character may be split over two calls, and invalid bytes are replaced."""
+        if self._decoders is None:
+            self._decoders = {}
+        if (decoder := self._decoders.get(source)) is None:
+            decoder = self._decoders[source] = codecs.getincrementaldecoder("utf-8")("replace")
+        self.feed(source, decoder.decode(data))
+
     def raw(self, data: bytes) -> None:
         """Append raw bytes (without secrets), and a newline if it is missing."""
         if data and not self._closed:
@@ -116,6 +131,9 @@ class AttemptLog:
 
     def close(self) -> None:
         """Write buffered output and close the file; later writes are dropped."""
+        for source, decoder in (self._decoders or {}).items():
+            self.feed(source, decoder.decode(b"", final=True))
+        self._decoders = None
         if self._partial:
             for source, rest in self._partial.items():
                 if rest:
@@ -275,22 +293,54 @@ class LogRouter(logging.Handler):
 
 
 class RoutedStream(io.TextIOBase):
-    """Replaces `sys.stdout` or `sys.stderr`: writes to the log of the current attempt."""
+    """Replaces `sys.stdout` or `sys.stderr`: writes to the log of the current attempt.
+
+    It has what an `io.TextIOWrapper` has. Attempts share it, so none can close it or change its encoding.
+    """
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+    mode, line_buffering, write_through = "w", True, False
 
     def __init__(self, name: str, fallback: TextIO) -> None:
         super().__init__()
+        self.name = f"<{name}>"
+        self.buffer = RoutedBytes(self)
         self._source, self._fallback = name, fallback
 
     def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         log = current_log.get()
         if log is None:
             return self._fallback.write(text)
         log.feed(self._source, text)
         return len(text)
 
+    def write_bytes(self, data: bytes) -> None:
+        """What `buffer` writes: UTF-8, in order with what `write` writes."""
+        log = current_log.get()
+        if log is not None:
+            log.feed_bytes(self._source, data)
+        elif (buffer := getattr(self._fallback, "buffer", None)) is not None:
+            self._fallback.flush()
+            buffer.write(data)
+            buffer.flush()
+        else:
+            self._fallback.write(data.decode("utf-8", "replace"))
+
     def flush(self) -> None:
         if current_log.get() is None and not self._fallback.closed:
             self._fallback.flush()
+
+    def reconfigure(self, **options: object) -> None:
+        """Accepted, and changes nothing: a log is UTF-8."""
+
+    def detach(self) -> RoutedBytes:  # type: ignore[override]
+        return self.buffer
+
+    def close(self) -> None:
+        self.flush()
 
     def fileno(self) -> int:
         log = current_log.get()
@@ -302,9 +352,33 @@ class RoutedStream(io.TextIOBase):
     def isatty(self) -> bool:
         return False
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return "utf-8"
+
+class RoutedBytes(io.BufferedIOBase):
+    """The `buffer` of a RoutedStream."""
+
+    mode = "wb"
+
+    def __init__(self, text: RoutedStream) -> None:
+        super().__init__()
+        self.name = text.name
+        self._text = text
+
+    def write(self, data: ReadableBuffer) -> int:
+        written = memoryview(data).tobytes()
+        self._text.write_bytes(written)
+        return len(written)
+
+    def flush(self) -> None:
+        self._text.flush()
+
+    def close(self) -> None:
+        self.flush()
+
+    def fileno(self) -> int:
+        return self._text.fileno()
+
+    def writable(self) -> bool:
+        return True
 
 
 def capture_process(level: str) -> None:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import logging
 import os
 import select
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -37,7 +39,7 @@ from aiosched.executors.attempt.dag_cache import FileDags, asking, fetching
 from aiosched.executors.attempt.failures import reason_of
 from aiosched.executors.attempt.interrupts import alarm, interrupts
 from aiosched.executors.attempt.log_opening import RemoteLogFiles
-from aiosched.executors.attempt.logs import AttemptLog, capture_process
+from aiosched.executors.attempt.logs import AttemptLog, capture_process, current_log
 from aiosched.executors.attempt.runner import Execution, drive
 from aiosched.executors.worker.claim_pipe import draw
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
@@ -202,6 +204,9 @@ class Housekeeping:
 
     def after(self, log: AttemptLog) -> bool:
         """Log direct writes to the descriptors (child processes, C code) and revert changes; False if some remain."""
+        for stream in (sys.stdout, sys.stderr):
+            if type(stream) is io.TextIOWrapper:  # a task's own, which may write to the log and holds text until now
+                _flush(stream, log)
         try:
             unchanged = os.path.samestat(os.fstat(1), os.fstat(2)) and os.fstat(1).st_size == 0
         except OSError:
@@ -230,6 +235,13 @@ class Housekeeping:
     def _connect(self) -> None:
         os.dup2(self._output, 1)
         os.dup2(self._output, 2)
+
+
+def _flush(stream: io.TextIOWrapper, log: AttemptLog) -> None:
+    token = current_log.set(log)
+    with contextlib.suppress(Exception):  # such as one that the task has closed
+        stream.flush()
+    current_log.reset(token)
 
 
 class Worker:
