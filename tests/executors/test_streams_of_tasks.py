@@ -93,6 +93,30 @@ async def test_what_a_task_prints_to_a_stream_of_its_own_above_stdout_is_in_its_
     assert len(usual.splitlines()) == 1
 
 
+async def test_what_a_thread_of_a_task_prints_is_in_the_log_of_that_task(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    body = """
+    import threading
+    def beside():
+        thread = threading.Thread(target=print, args=("by a thread",), kwargs={"end": ""})
+        thread.start()
+        thread.join()
+    def loud(): os.write(1, b"loud")
+    task(beside), task(loud)
+    """
+    write_dag(dags_folder, body)
+    beside, loud = attempt("beside", number=1), attempt("loud", number=2)
+    executor = await start_local(slots=1)
+
+    executor.submit([beside, loud])
+
+    await reports.count(2)
+    assert log_path(logs_folder, beside).read_text() == "by a thread\n"
+    assert log_path(logs_folder, loud).read_text() == "loud\n"
+
+
 def test_bytes_are_in_order_with_what_was_printed(log: AttemptLog, stream: RoutedStream, tmp_path: Path) -> None:
     print("one", file=stream)
     assert stream.buffer.write(bytearray(b"tw")) == 2

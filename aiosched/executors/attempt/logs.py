@@ -383,6 +383,8 @@ class RoutedBytes(io.BufferedIOBase):
 
 def capture_process(level: str) -> None:
     """Route all output of this process; for worker processes only."""
+    if isinstance(sys.__stdout__, io.TextIOWrapper):  # threads of a task print there, also before they crash
+        sys.__stdout__.reconfigure(line_buffering=True)
     sys.stdout = RoutedStream("stdout", sys.__stdout__ or io.StringIO())
     sys.stderr = RoutedStream("stderr", sys.__stderr__ or io.StringIO())
     root = logging.getLogger()

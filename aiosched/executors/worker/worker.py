@@ -204,8 +204,8 @@ class Housekeeping:
 
     def after(self, log: AttemptLog) -> bool:
         """Log direct writes to the descriptors (child processes, C code) and revert changes; False if some remain."""
-        for stream in (sys.stdout, sys.stderr):
-            if type(stream) is io.TextIOWrapper:  # a task's own, which may write to the log and holds text until now
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__):  # set by the task; that of its threads
+            if type(stream) is io.TextIOWrapper:
                 _flush(stream, log)
         try:
             unchanged = os.path.samestat(os.fstat(1), os.fstat(2)) and os.fstat(1).st_size == 0
@@ -238,6 +238,7 @@ class Housekeeping:
 
 
 def _flush(stream: io.TextIOWrapper, log: AttemptLog) -> None:
+    """Write the text that a stream still holds; if it is above a RoutedStream, into this log."""
     token = current_log.set(log)
     with contextlib.suppress(Exception):  # such as one that the task has closed
         stream.flush()
