@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -130,3 +131,19 @@ def test_data_is_masked_by_its_names_and_in_its_texts() -> None:
     assert redactor.redact_value(data) == {
         "bash": "curl -H ***", "env": {"API_KEY": "***", "PORT": 80}, "args": ["***", None], "token": None,
     }  # fmt: skip
+
+
+def test_whoever_listens_is_given_all_words_before_they_are_known_here() -> None:
+    redactor, heard = Redactor(), list[set[str]]()
+    redactor.register("hunter2")
+
+    def listen(words: Sequence[str]) -> None:
+        heard.append(set(words))
+        assert not redactor.redact("größe1").startswith("*")
+
+    redactor.listener = listen
+    redactor.register(["größe1", "hunter2"])
+    redactor.register("größe1")
+
+    assert len(heard) == 1
+    assert heard[0] > {"hunter2", "größe1"}

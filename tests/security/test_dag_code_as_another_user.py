@@ -206,7 +206,12 @@ with DAG("names", schedule="@once", start_date="2026-01-01", catchup=True, defau
     def mine():
         print("mine ran as", os.getuid())
 
-    plain(), later(), mine()
+    @task
+    def dies():
+        os.system("echo last words of $(id -u)")
+        os._exit(3)
+
+    plain(), later(), mine(), dies()
 
 with DAG("refused", schedule="@once", start_date="2026-01-01", catchup=True):
 
@@ -228,6 +233,8 @@ def test_a_task_runs_as_the_user_that_it_names_if_the_settings_allow_that(folder
     for task, uid in (("plain", nobody().uid), ("later", nobody().uid), ("mine", 0)):
         said = aiosched(folder, "tasks", "logs", "names", "latest", task).stdout
         assert f"{task} ran as {uid}" in said, said
+    said = aiosched(folder, "tasks", "logs", "names", "latest", "dies").stdout
+    assert said.index(f"last words of {nobody().uid}\n") < said.index("ended with exit code 3"), said
     refused = json.loads(aiosched(folder, "tasks", "show", "refused", "latest", "other", "-o", "json").stdout)
     assert refused["state"] == "failed"
     assert "'daemon'" in refused["reason"]

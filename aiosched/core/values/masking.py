@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
@@ -49,22 +49,28 @@ class Redactor:
     registered for the life of the process.
     """
 
-    __slots__ = ("_words", "longest")
+    __slots__ = ("_words", "listener", "longest")
 
     def __init__(self) -> None:
         self._words: tuple[str, ...] = ()  # longest first, so that a shorter one does not split it
         self.longest = 0  # characters
+        self.listener: Callable[[Sequence[str]], None] | None = None  # is given all words before there are more
 
     def __bool__(self) -> bool:
         return bool(self._words)
 
     def register(self, value: Any) -> None:
         """From now on, every string and number in `value` (also in lists, dicts and JSON text) is a secret."""
-        words = {word for text in _texts(value) for word in _spellings(text)}
+        self.hide(word for text in _texts(value) for word in _spellings(text))
+
+    def hide(self, words: Iterable[str]) -> None:
+        """From now on, replace these words, and no other spellings of them."""
+        words = set(words)
         if not words.issubset(self._words):
-            known = words.union(self._words)
-            self._words = tuple(sorted(known, key=lambda word: (-len(word), word)))
-            self.longest = len(self._words[0])
+            known = tuple(sorted(words.union(self._words), key=lambda word: (-len(word), word)))
+            if self.listener is not None:
+                self.listener(known)
+            self._words, self.longest = known, len(known[0])
 
     def clear(self) -> None:
         """Forget everything: for tests."""

@@ -123,7 +123,7 @@ class LocalExecutor:
             elif attempt.trigger is not None:
                 self._triggers.submit(attempt)
             elif (refusal := self._forkservers.refusal(attempt)) is not None:
-                self._note(attempt, refusal, None)
+                self._note(attempt, refusal)
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.FAILED, refusal))
             elif attempt.is_async and not self._fresh and not self._forkservers.own_user(attempt):
                 self._async_running += 1
@@ -260,7 +260,7 @@ class LocalExecutor:
         if attempt.trigger is not None:
             self._loop.call_soon(self._triggers.cancel, attempt.key, reason)
             return
-        self._note(attempt, reason, None)
+        self._note(attempt, reason)
         self.attempts_ended(link, Ended([self._report_of(attempt.key, Outcome.FAILED, reason)]))
 
     def fields_rendered(self, rendered: FieldsRendered) -> None:
@@ -292,7 +292,7 @@ class LocalExecutor:
         """A worker's process has ended. Its last messages may still be in the socket and are processed."""
         if (link := self._links.get(exited.worker)) is not None:
             link.exit = exited.reason or f"the worker process {describe_exit(exited.code)}"
-            link.left = exited.left
+            link.left, link.output = exited.left, exited.output
             self._judge_soon(link)
 
     def link_lost(self, link: WorkerLink) -> None:
@@ -364,7 +364,7 @@ class LocalExecutor:
                 outcome = Outcome.FAILED
             elif not link.blameless:
                 reason = f"{reason}, which ran {len(attempts)} attempts at a time"
-            self._note(attempt, reason, link.left)
+            self._note(attempt, reason, link.left, link.output if alone else b"")
             self._finish(self._report_of(key, outcome, reason, link))
         fresh_start = not link.ready and self._failed_starts < _MOST_FAILED_STARTS
         self._triggers.worker_gone(link, link.exit or "the worker process is gone", again=fresh_start)
@@ -372,11 +372,11 @@ class LocalExecutor:
             self.submit(again)
         self._queue.pump()
 
-    def _note(self, attempt: Attempt, reason: str, left: str | None) -> None:
+    def _note(self, attempt: Attempt, reason: str, left: str | None = None, output: bytes = b"") -> None:
         """Write the last lines of a log on behalf of a dead process."""
-        file = AttemptLog(
-            self._options.logs_folder, attempt, self._options.max_log_bytes, uploaded=self._options.uploads_logs
-        )
+        options = self._options
+        file = AttemptLog(options.logs_folder, attempt, options.max_log_bytes, uploaded=options.uploads_logs)
+        file.raw(output)
         if left is not None:
             file.line("WARNING", "aiosched", left)
         file.line("ERROR", "aiosched", reason)

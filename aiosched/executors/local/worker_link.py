@@ -84,6 +84,7 @@ class WorkerLink(asyncio.Protocol):
         self.triggers: dict[int, Attempt] = {}  # waiting triggers, by number
         self.exit: str | None = None  # how its process ended, once known
         self.left: str | None = None  # what the process left behind
+        self.output = b""  # what it wrote last and is in no log
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()

@@ -20,6 +20,7 @@ from typing import Final
 
 from aiosched import leftovers
 from aiosched.executors.attempt.log_opening import RemoteLogFiles
+from aiosched.executors.worker.direct_output import DirectOutput
 from aiosched.executors.worker.guard import stand_guard
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import signal_group
@@ -41,6 +42,7 @@ class Forkserver:
         self._control, self._lease_deadline = control, lease_deadline
         self._config: Config | None = None
         self._workers: dict[int, int] = {}  # pid -> worker number
+        self._outputs: dict[int, DirectOutput] = {}  # pid -> that of a worker for plain functions
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -101,11 +103,15 @@ class Forkserver:
 
     def _fork(self, worker: int, is_async: bool, passed: list[int]) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)  # the child must not run this process's handlers
+        output: DirectOutput | None = None
         try:
+            output = None if is_async else DirectOutput()
             pid = os.fork()
             if pid == 0:
-                self._become_worker(is_async, *passed)
+                self._become_worker(output, *passed)
         except OSError as error:
+            if output is not None:
+                output.close()
             self._send(Exited(worker, None, f"no worker process can be started: {error}"))
             return
         finally:
@@ -113,9 +119,11 @@ class Forkserver:
             for fd in passed:
                 os.close(fd)
         self._workers[pid] = worker
+        if output is not None:
+            self._outputs[pid] = output
         self._send(Forked(worker, pid))
 
-    def _become_worker(self, is_async: bool, fd: int, shared: int, logs: int | None = None) -> None:
+    def _become_worker(self, output: DirectOutput | None, fd: int, shared: int, logs: int | None = None) -> None:
         code = 70
         try:
             parent = os.getppid()
@@ -129,19 +137,21 @@ class Forkserver:
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._control.close()
+            for other in self._outputs.values():
+                other.close()
             for mine in (fd, shared, *(() if logs is None else (logs,))):
                 os.set_inheritable(mine, False)  # else descriptors received over a socket are inherited
             assert self._config is not None, "Setup comes first"
             log_files = None if logs is None else RemoteLogFiles(socket.socket(fileno=logs))
             given = (socket.socket(fileno=fd), shared, self._config, self._lease_deadline, log_files)
-            if is_async:
+            if output is None:
                 from aiosched.executors.worker.async_worker import run_worker as run_async
 
                 run_async(*given)
             else:
                 from aiosched.executors.worker.worker import run_worker
 
-                run_worker(*given)
+                run_worker(*given, output)
             code = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())
@@ -155,8 +165,7 @@ class Forkserver:
 
     def _reap(self) -> None:
         """Report the workers that have ended, once their leftover processes have ended, too."""
-        exits: dict[int, int] = {}
-        gone_pids: set[int] = set()
+        exits: dict[int, tuple[int, int]] = {}  # pid -> worker number, exit code
         for pid in list(self._workers):
             if sys.platform != "darwin":
                 if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -164,15 +173,26 @@ class Forkserver:
                 signal_group(pid, signal.SIGKILL)  # before the wait: until then the pid cannot be reused
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
-                exits[self._workers.pop(pid)] = os.waitstatus_to_exitcode(status)
-                gone_pids.add(pid)
+                exits[pid] = self._workers.pop(pid), os.waitstatus_to_exitcode(status)
         left = leftovers.end(self._orphans)
         leftovers.reap(but=self._workers)
-        if gone_pids:
+        if exits:
             mine = os.environ.get(leftovers.MARK)
-            remove_scratch_folders(lambda mark, pid: mark == mine and pid in gone_pids)
-        for worker, code in exits.items():
-            self._send(Exited(worker, code, left=left.text("the worker process") or None))
+            remove_scratch_folders(lambda mark, pid: mark == mine and pid in exits)
+        for pid, (worker, code) in exits.items():
+            output = self._output_of(pid)
+            self._send(Exited(worker, code, left=left.text("the worker process") or None, output=output))
+
+    def _output_of(self, pid: int) -> bytes:
+        """What a worker has written last; it has ended."""
+        if (output := self._outputs.pop(pid, None)) is None:
+            return b""
+        try:
+            return output.rest()
+        except OSError:  # it costs no other worker
+            return b""
+        finally:
+            output.close()
 
     def _orphans(self) -> list[int]:
         """The processes of workers that have ended. Live workers keep their own orphans."""

@@ -220,13 +220,15 @@ class Exited(Message, frozen=True):
     """The worker's process and all its child processes have ended.
 
     `code` as in subprocess: negative is a signal. None if it could not be started, for the given `reason`. `left`
-    describes the processes that it left behind.
+    describes the processes that it left behind. `output`: the last part of what was written to descriptors 1 and 2 of a
+    worker for plain functions and is in no log yet, without secrets.
     """
 
     worker: int
     code: int | None
     reason: str | None = None
     left: str | None = None
+    output: bytes = b""
 
 
 ToWorker = RunAttempts | Cancel | Watch | Unwatch | Warm | Answer | Reply

@@ -13,7 +13,6 @@ after `max_attempts`.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import logging
 import os
@@ -21,17 +20,16 @@ import select
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
 from aiosched import leftovers
+from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt, Report, RunInfo, XComPairs, XComRef
 from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.attempt.attempts import execution_of
@@ -42,6 +40,7 @@ from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process, current_log
 from aiosched.executors.attempt.runner import Execution, drive
 from aiosched.executors.worker.claim_pipe import draw
+from aiosched.executors.worker.direct_output import DirectOutput
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.process_parts import parts_of_this_process
 from aiosched.executors.worker.process_state import ProcessState
@@ -195,10 +194,8 @@ class Channel:
 class Housekeeping:
     """Logs what attempts write to descriptors 1 and 2, and reverts their changes to the process."""
 
-    def __init__(self) -> None:
-        self._output, path = tempfile.mkstemp(prefix="aiosched-output-")
-        Path(path).unlink()
-        fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)  # so that truncating it restarts at 0
+    def __init__(self, output: DirectOutput) -> None:
+        self._output = output.descriptor
         self._connect()
         self.state = ProcessState(parts_of_this_process())
 
@@ -248,7 +245,9 @@ def _flush(stream: io.TextIOWrapper, log: AttemptLog) -> None:
 class Worker:
     """Runs attempts until the scheduler closes the socket."""
 
-    def __init__(self, channel: Channel, config: WorkerConfig, log_files: RemoteLogFiles | None = None) -> None:
+    def __init__(
+        self, channel: Channel, config: WorkerConfig, output: DirectOutput, log_files: RemoteLogFiles | None = None
+    ) -> None:
         self._channel, self._config = channel, config
         self._surroundings = surroundings_of(config, log_files)
         self._dags = FileDags(
@@ -267,7 +266,8 @@ class Worker:
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         capture_process(config.log_level)
-        self._housekeeping = Housekeeping()
+        self._housekeeping = Housekeeping(output)
+        secrets.listener = output.remember
         self._dags.after_import = self._housekeeping.state.accept_imports
 
     def serve(self) -> None:
@@ -349,18 +349,20 @@ def run_worker(
     claim_pipe: int,
     config: WorkerConfig,
     lease: LeaseDeadline,
-    log_files: RemoteLogFiles | None = None,
+    log_files: RemoteLogFiles | None,
+    output: DirectOutput,
 ) -> None:
     """The main function of a worker process."""
 
-    def let_go() -> None:  # ends a task's forked child that continues as the worker
+    def let_go() -> None:  # in a task's forked child; ends one that continues as the worker
         sock.close()
         with contextlib.suppress(OSError):
             os.close(claim_pipe)
+        secrets.listener = output.distrust
 
     os.register_at_fork(after_in_child=let_go)
     try:
-        Worker(Channel(sock, claim_pipe, lease), config, log_files).serve()
+        Worker(Channel(sock, claim_pipe, lease), config, output, log_files).serve()
     except SchedulerGone:
         logging.shutdown()
     finally:
