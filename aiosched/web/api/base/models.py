@@ -6,18 +6,37 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+)
 
+from aiosched.core.values.instants import in_utc
 from aiosched.core.values.json_bounds import find_problem
 from aiosched.web.views.health import Status
 
 
 def _rfc3339(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return in_utc(value).isoformat().replace("+00:00", "Z")
 
 
 Instant = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
 
+
+def _storable_instant(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("it is not in the years 1 to 9999 in UTC: give another instant") from None
+
+
+# An instant in a body, in UTC. Filters take any: what is outside these years is before or after every row.
+GivenInstant = Annotated[AwareDatetime, AfterValidator(_storable_instant)]
 
 T = TypeVar("T")
 
