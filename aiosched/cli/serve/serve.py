@@ -80,7 +80,7 @@ def serve(
         ),
     ] = False,
     run_duration: Annotated[
-        float | None, typer.Option("--run-duration", metavar="SECONDS", help="Stop after this many seconds.")
+        float | None, typer.Option("--run-duration", min=0, metavar="SECONDS", help="Stop after this many seconds.")
     ] = None,
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web server.")] = False,
     migrate: Annotated[
