@@ -33,7 +33,7 @@ from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.version_queries import get_version
 from aiosched.errors import ParamError, Refused
-from aiosched.web.api.base.models import Because, GivenInstant, JsonObject, Name, Reason, RunRef, Text
+from aiosched.web.api.base.models import Because, Body, GivenInstant, JsonObject, Name, Reason, RunRef, Text
 from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.base.touched import Note, Touched
 from aiosched.web.api.dags import DagResource
@@ -55,14 +55,14 @@ class Done(BaseModel):
     done: Literal[True] = True
 
 
-class DagChange(BaseModel):
+class DagChange(Body):
     """What to change about a DAG."""
 
     is_paused: bool
     reason: Reason = None
 
 
-class NewRun(BaseModel):
+class NewRun(Body):
     """A run to create.
 
     Without a logical date it has no data interval; with a `partition_key` it is about that partition of its assets.
@@ -77,7 +77,7 @@ class NewRun(BaseModel):
     reason: Reason = None
 
 
-class Selection(BaseModel):
+class Selection(Body):
     """Which task instances are selected; all runs and all tasks unless some are named.
 
     Without `run_ids`, the runs with a logical date from `from_date` to `to_date`, both inclusive; `pattern` is a
@@ -130,7 +130,7 @@ class ClearAnswer(BaseModel):
     dependents: list[Dependent] = []
 
 
-class Mark(BaseModel):
+class Mark(Body):
     """A state that a person sets for task instances.
 
     `upstream` and `downstream` add the tasks before and after it, `past` and `future` the runs before and after that
@@ -149,14 +149,14 @@ class Mark(BaseModel):
     reason: Reason = None
 
 
-class RunMark(BaseModel):
+class RunMark(Body):
     """A state that a person sets for a run and for everything unfinished in it; `queued` lets it run again."""
 
     state: Literal["success", "failed", "queued"]
     reason: Reason = None
 
 
-class NoteText(BaseModel):
+class NoteText(Body):
     """A note; an empty one removes it."""
 
     note: Note

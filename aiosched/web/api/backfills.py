@@ -13,7 +13,17 @@ from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, Back
 from aiosched.db.queries import backfill_queries, queries
 from aiosched.db.queries.backfill_queries import BackfillRow
 from aiosched.errors import NotFound
-from aiosched.web.api.base.models import Because, GivenInstant, Instant, JsonObject, Reason, Resource, Stored, Text
+from aiosched.web.api.base.models import (
+    Because,
+    Body,
+    GivenInstant,
+    Instant,
+    JsonObject,
+    Reason,
+    Resource,
+    Stored,
+    Text,
+)
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
@@ -44,7 +54,7 @@ class BackfillResource(Resource):
     failed: int
 
 
-class NewBackfill(BaseModel):
+class NewBackfill(Body):
     """Past dates to run, both inclusive. `rerun` says which existing runs run again."""
 
     dag_id: Text

@@ -14,10 +14,14 @@ from pydantic import (
     Field,
     PlainSerializer,
     StringConstraints,
+    ValidationError,
+    model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aiosched.core.values.instants import in_utc
 from aiosched.core.values.json_bounds import find_problem
+from aiosched.errors import did_you_mean
 from aiosched.web.views.health import Status
 
 
@@ -79,7 +83,29 @@ Reason = Annotated[
 ]
 
 
-class Because(BaseModel):
+class Body(BaseModel):
+    """The base of every body of a request: a field that it does not have is refused, with the one probably meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        """Before other errors, since a misspelt field can be the cause of them."""
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        if isinstance(given, dict) and (unknown := [name for name in given if name not in known]):
+            raise ValidationError.from_exception_data(
+                cls.__name__, [_unknown(name, given[name], did_you_mean(str(name), known)) for name in unknown]
+            )
+        return given
+
+
+def _unknown(name: str, value: Any, near: str) -> InitErrorDetails:
+    kind = PydanticCustomError("extra_forbidden", "there is no such field.{near}", {"near": near})
+    return InitErrorDetails(type=kind, loc=(name,), input=value)
+
+
+class Because(Body):
     """The reason for a request."""
 
     reason: Reason = None
