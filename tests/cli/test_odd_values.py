@@ -96,6 +96,18 @@ def test_more_slots_than_can_be_stored_are_refused(on_db: Cli) -> None:
     on_db("pools", "set", "big", "2147483647")
 
 
+@pytest.mark.parametrize("name", ["", "a\nb", "a\x1b[31mb", "x" * 251])
+def test_a_pool_has_a_name_that_can_be_printed(on_db: Cli, name: str) -> None:
+    assert "A pool's name has 1 to 250 printable characters." in on_db("pools", "set", name, "1", code=4).stderr
+
+
+@pytest.mark.parametrize("role", ["web", "worker-api"])
+def test_a_server_alone_is_never_idle(cli: Cli, role: str) -> None:
+    said = cli("serve", "--role", role, "--until-idle", code=2).stderr
+
+    assert f"--until-idle: {role} alone is never idle; name the role scheduler or parser, too." in said
+
+
 @pytest.mark.parametrize("file", [".", "..", "/"])
 def test_a_backup_into_a_folder_needs_the_name_of_a_file(on_db: Cli, file: str) -> None:
     assert f"{file} is a folder: name a file in it." in on_db("db", "backup", file, code=4).stderr

@@ -121,6 +121,8 @@ def serve(
     roles = read_roles(role) - ({"web"} if no_web else set())
     if roles not in ({"web"}, {WORKER_API}):
         _check_folder(loaded.settings)
+    elif until_idle:
+        raise UsageProblem(f"--until-idle: {role} alone is never idle; name the role scheduler or parser, too.")
     if "web" in roles:
         from aiosched.web.server.ports import check_exposure
 

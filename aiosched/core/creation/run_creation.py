@@ -27,7 +27,7 @@ from aiosched.core.timetables import (
     is_trigger,
     scheduled_between,
 )
-from aiosched.core.values.ids import ALLOWED_RUN_ID, PATH_STEPS, make_run_id
+from aiosched.core.values.ids import ALLOWED_RUN_ID, PATH_STEPS, RUN_WORDS, make_run_id
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
@@ -230,6 +230,8 @@ def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None
         raise Refused(
             f"The run id {run_id!r} does not match {allowed.pattern}; use only the characters that it allows."
         )
+    if run_id in RUN_WORDS:
+        raise Refused(f"The run id {run_id!r} names a run by what it is, in commands and addresses: choose another.")
     if run_id in PATH_STEPS:
         raise Refused(f"The run id {run_id!r} is a step in a path, so no address could name the run: choose another.")
     if len(run_id) > MAX_RUN_ID:

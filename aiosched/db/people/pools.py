@@ -109,10 +109,10 @@ async def set_pool(
     """Create or change a pool; None leaves a value unchanged (for a new pool: false, none). An empty `team` is none.
 
     Setting the current values changes and logs nothing. Wakes the schedulers, since tasks may fit now. Raises Refused
-    for a name that is empty or longer than 250 characters, for slots out of range, and for a team for default_pool.
+    for a name that is not 1 to 250 printable characters, for slots out of range, and for a team for default_pool.
     """
-    if not 1 <= len(name) <= 250:
-        raise Refused("A pool's name has 1 to 250 characters.")
+    if not 1 <= len(name) <= 250 or not name.isprintable():
+        raise Refused("A pool's name has 1 to 250 printable characters.")
     if slots < INFINITE:
         raise Refused(f"A pool has -1 (infinite), 0 or more slots, not {slots}.")
     if slots > MOST_SLOTS:
