@@ -40,7 +40,7 @@ def test_ids_of_dags_runs_and_tasks_are_completed(on_db: Cli) -> None:
     assert completed("aiosched dags show sal", **dsn) == ["salaries", "sales"]
     assert completed("aiosched runs show sales m", **dsn) == ["manual__2", "manual__1"]
     assert completed("aiosched tasks logs sales latest lo", **dsn) == ["load"]
-    assert completed("aiosched why sales l", **dsn) == ["latest", "latest-failed"]
+    assert completed("aiosched why sales l", **dsn) == ["latest", "latest-failed", "latest-backfill"]
 
 
 @pytest.mark.parametrize("dsn", [None, "postgresql://nobody@127.0.0.1:1/none", "nonsense"])

@@ -22,9 +22,9 @@ def nested(levels: int) -> Any:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ({"n": 2**64}, "trigger: conf['n'] is an integer of more than 64 bits: give it as text."),
+        ({"n": 2**64}, "conf['n'] is an integer of more than 64 bits: give it as text."),
         ({"n": nested(400)}, "is nested more than 64 levels deep: give it as text."),
-        ({"n": "a\0b"}, "trigger: conf['n'] has a NUL character, which cannot be stored: remove it."),
+        ({"n": "a\0b"}, "conf['n'] has a NUL character, which cannot be stored: remove it."),
     ],
     ids=["large", "deep", "NUL"],
 )

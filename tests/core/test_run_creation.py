@@ -39,6 +39,7 @@ from aiosched.core.timetables import (
     CronDataIntervalTimetable,
     CronTriggerTimetable,
     DataInterval,
+    DeltaTriggerTimetable,
     NextRun,
     NullTimetable,
     OnceTimetable,
@@ -202,6 +203,9 @@ def test_a_manual_run_may_have_an_id_of_its_own() -> None:
         ("x" * 251, "has 251 characters; use at most 250"),
         ("..", "is a step in a path, so no address could name the run: choose another"),
         (".", "is a step in a path"),
+        ("latest", "The run id 'latest' names a run by what it is, in commands and addresses: choose another."),
+        ("latest-failed", "names a run by what it is"),
+        ("latest-backfill", "names a run by what it is"),
     ],
 )
 def test_some_run_ids_are_refused(run_id: str, message: str) -> None:
@@ -216,6 +220,18 @@ def test_dates_without_a_zone_are_refused() -> None:
         manual_run(a_dag(), now=day(1), logical_date=naive)
     with pytest.raises(Refused, match="run_after"):
         manual_run(a_dag(), now=day(1), run_after=naive)
+
+
+@pytest.mark.parametrize("edge", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_dates_outside_the_calendar_are_refused(edge: str) -> None:
+    given = datetime.fromisoformat(edge)
+
+    with pytest.raises(Refused, match=f"The logical date {re.escape(edge)} is at the edge of the calendar: give anoth"):
+        manual_run(a_dag(timetable=NullTimetable()), now=day(1), logical_date=given)
+    with pytest.raises(Refused, match=f"The run_after {re.escape(edge)} is at the edge of the calendar: give another"):
+        manual_run(a_dag(), now=day(1), run_after=given)
+    with pytest.raises(Refused, match=f"The first date {re.escape(edge)} is at the edge of the calendar: give another"):
+        list(backfill_runs(a_dag(), given, day(1), now=day(10), most=4))
 
 
 def test_manual_runs_are_refused_for_dags_that_cannot_be_read() -> None:
@@ -403,6 +419,23 @@ def test_a_backfill_computes_no_more_dates_than_it_may_have() -> None:
 def test_a_backfill_without_dates_is_refused(dag: DagSpec, first: int, final: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
         list(backfill_runs(dag, day(first), day(final), now=day(10), most=100))
+
+
+@pytest.mark.parametrize(
+    "timetable",
+    [
+        DAILY,
+        CronDataIntervalTimetable("0 0 31 12 *", "America/New_York"),
+        CronTriggerTimetable("@daily", "UTC"),
+        CronTriggerTimetable("@daily", "UTC", interval=timedelta(days=1)),
+        DeltaTriggerTimetable(timedelta(days=1), interval=timedelta(days=1)),
+    ],
+)
+def test_a_backfill_from_the_edge_of_the_calendar_is_refused(timetable: AnyTimetable) -> None:
+    first = datetime(1, 1, 1, tzinfo=UTC)
+
+    with pytest.raises(Refused, match=r"The first date 0001-01-01T.* is at the edge of the calendar: give"):
+        list(backfill_runs(a_dag(timetable=timetable), first, datetime(1, 2, 1, tzinfo=UTC), now=day(10), most=4))
 
 
 def test_a_dag_whose_tasks_depend_on_the_past_is_not_backfilled_backwards() -> None:

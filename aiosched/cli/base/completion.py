@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from aiosched.core.values.ids import RUN_WORDS
+
 if TYPE_CHECKING:
     from aiosched.db.server.connection import DatabaseConnection
 
 _SECONDS: Final = 1.0
-_WORDS_OF_RUNS: Final = ("latest", "latest-failed")
 
 
 def complete_dag(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -32,7 +33,7 @@ def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of runs of the DAG that is named before, and the words for the latest ones."""
     from aiosched.db.names.completion import runs_that_begin
 
-    words = [word for word in _WORDS_OF_RUNS if word.startswith(incomplete)]
+    words = [word for word in RUN_WORDS if word.startswith(incomplete)]
     dag_id = _dag_of(ctx)
     return words + (_ask(ctx, lambda conn: runs_that_begin(conn, dag_id, incomplete)) if dag_id else [])
 

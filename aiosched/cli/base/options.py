@@ -7,13 +7,17 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from aiosched.cli.base.completion import complete_dag, complete_run, complete_task
 from aiosched.cli.base.output import Format
+from aiosched.core.values.json_bounds import find_problem
 from aiosched.errors import AioschedError
+
+MOST_INT: Final = 2**31 - 1  # of PostgreSQL's integer
+MOST_BIGINT: Final = 2**63 - 1
 
 Output = Annotated[
     Format | None,
@@ -51,6 +55,17 @@ TaskId = Annotated[
         autocompletion=complete_task,
     ),
 ]
+MapIndex = Annotated[
+    int | None,
+    typer.Option(
+        "--map-index",
+        min=-1,
+        max=MOST_INT,
+        metavar="N",
+        help="The instance of a mapped task.",
+        show_default=False,
+    ),
+]
 Param = Annotated[
     list[str] | None,
     typer.Option("--param", "-p", metavar="KEY=VALUE", help="One value of the run's conf, as JSON or text."),
@@ -82,7 +97,10 @@ def read_conf(conf: str | None, params: Sequence[str] | None) -> dict[str, Any]:
     document = read_json(conf, "--conf") if conf else {}
     if not isinstance(document, dict):
         raise UsageProblem(f"--conf must be a JSON object such as '{{\"day\": 1}}', not {conf}.")
-    return document | read_pairs(params or (), "-p")
+    found = document | read_pairs(params or (), "-p")
+    if (problem := find_problem(found, "conf")) is not None:
+        raise UsageProblem(f"{problem}.")
+    return found
 
 
 def read_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
@@ -109,19 +127,21 @@ def read_json(text: str, option: str) -> Any:
 
 def read_instant(text: str, option: str) -> datetime:
     """An ISO date or time as an aware instant in UTC; UTC is assumed without a zone. Raises UsageProblem."""
-    found = parse_instant(text)
+    found = parse_instant(text, option)
     if found is None:
         raise UsageProblem(f"{option} {text}: write a date as 2026-01-31 or 2026-01-31T06:00:00+01:00.")
     return found
 
 
-def parse_instant(text: str) -> datetime | None:
+def parse_instant(text: str, option: str) -> datetime | None:
     """As `read_instant`, but None if `text` is no date."""
     try:
         found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except ValueError:
         return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError:
+        raise UsageProblem(f"{option} {text} is not in the years 1 to 9999 in UTC: give another instant.") from None
 
 
 def confirm(question: str, *, yes: bool) -> None:

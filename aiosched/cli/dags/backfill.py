@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Reason, read_conf, read_instant
+from aiosched.cli.base.options import (
+    MOST_BIGINT,
+    Conf,
+    DagId,
+    Dsn,
+    Limit,
+    Output,
+    Param,
+    Reason,
+    read_conf,
+    read_instant,
+)
 from aiosched.cli.base.output import Columns, Exact, Format, chosen, counted, is_wide, report, show_list, show_one, talk
 from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
 from aiosched.cli.base.spellings import understanding
@@ -23,7 +34,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of past dates.")
 
-Number = Annotated[int, typer.Argument(metavar="ID", help="The backfill's number.", show_default=False)]
+Number = Annotated[
+    int, typer.Argument(metavar="ID", min=1, max=MOST_BIGINT, help="The backfill's number.", show_default=False)
+]
 
 _LOOK_SECONDS: Final = 0.5
 _MOST_DATES: Final = 10  # that are shown without --wide
@@ -56,7 +69,7 @@ def create(
     final: Annotated[str, typer.Option("--to", metavar="T", help="Last logical date, inclusive.", show_default=False)],
     rerun: Annotated[Rerun, typer.Option("--rerun", help="Existing runs to run again.")] = Rerun.MISSING,
     max_active: Annotated[
-        int, typer.Option("--max-active", min=1, metavar="N", help="Maximum number of concurrent runs.")
+        int, typer.Option("--max-active", min=1, max=10_000, metavar="N", help="Maximum number of concurrent runs.")
     ] = 10,
     backwards: Annotated[bool, typer.Option("--backwards", help="From the newest date to the oldest.")] = False,
     conf: Conf = None,

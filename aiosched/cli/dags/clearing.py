@@ -12,6 +12,7 @@ import typer
 from aiosched.cli.base.options import (
     DagId,
     Dsn,
+    MapIndex,
     Output,
     Reason,
     RunRef,
@@ -59,7 +60,6 @@ Upstream = Annotated[bool, typer.Option("--upstream", "-u", help="Also all tasks
 Downstream = Annotated[bool, typer.Option("--downstream", "-d", help="Also all tasks downstream of the chosen ones.")]
 OnlyFailed = Annotated[bool, typer.Option("--only-failed", "-f", help="Only failed and upstream-failed instances.")]
 OnlyRunning = Annotated[bool, typer.Option("--only-running", help="Only running ones.")]
-MapIndex = Annotated[int | None, typer.Option("--map-index", metavar="N", help="Only this instance of a mapped task.")]
 Past = Annotated[bool, typer.Option("--past", help="Also in all runs with an earlier logical date.")]
 Future = Annotated[bool, typer.Option("--future", help="Also in all runs with a later logical date.")]
 PreventRunning = Annotated[

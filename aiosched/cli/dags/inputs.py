@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Conf, DagId, Dsn, Limit, Output, Param, Reason, RunRef, TaskId, read_conf
+from aiosched.cli.base.options import (
+    Conf,
+    DagId,
+    Dsn,
+    Limit,
+    MapIndex,
+    Output,
+    Param,
+    Reason,
+    RunRef,
+    TaskId,
+    read_conf,
+)
 from aiosched.cli.base.output import Columns, RunId, report, show_list, talk
 from aiosched.cli.base.session import ask, requester, say_it_waits, with_database
 from aiosched.core.requests.requests import AnswerInput
@@ -63,9 +75,7 @@ def answer(
     option: Annotated[list[str], typer.Argument(metavar="OPTION…", help="What you choose.", show_default=False)],
     param: Param = None,
     conf: Conf = None,
-    map_index: Annotated[
-        int | None, typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False)
-    ] = None,
+    map_index: MapIndex = None,
     reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_LONGEST: Final = timedelta.max.total_seconds()
 _WHEN: Final = "a time, or how long ago: 30m, 24h, 7d."
 
 OfDag = Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only of this DAG.", show_default=False)]
@@ -84,7 +85,10 @@ def read_length(text: str, option: str) -> float:
     found = _LENGTH.fullmatch(text.strip())
     if found is None:
         raise UsageProblem(f"{option} {text}: write a duration as 90s, 5m, 24h, 7d or 2w.")
-    return float(found[1]) * _UNITS[found[2]]
+    seconds = float(found[1]) * _UNITS[found[2]]
+    if seconds > _LONGEST:
+        raise UsageProblem(f"{option} {text} is too long: choose a shorter time.")
+    return seconds
 
 
 def read_when(text: str | None, option: str, now: datetime) -> datetime | None:
@@ -95,8 +99,8 @@ def read_when(text: str | None, option: str, now: datetime) -> datetime | None:
         try:
             return now - timedelta(seconds=read_length(text, option))
         except OverflowError:
-            raise UsageProblem(f"{option} {text} is too long ago: choose a shorter time.") from None
-    found = parse_instant(text)
+            raise UsageProblem(f"{option} {text} is too long: choose a shorter time.") from None
+    found = parse_instant(text, option)
     if found is None:
         raise UsageProblem(f"{option} {text}: write a date as 2026-01-31, or how long ago: 24h, 7d.")
     return found

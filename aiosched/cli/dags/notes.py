@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId
+from aiosched.cli.base.options import DagId, Dsn, MapIndex, Output, RunRef, TaskId
 from aiosched.cli.base.output import Format, report, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.core.requests.requests import SetNote
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 NoteText = Annotated[
     str, typer.Argument(metavar="TEXT", help="At most 1,000 characters; '' removes the note.", show_default=False)
-]
-MapIndex = Annotated[
-    int | None, typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False)
 ]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId
+from aiosched.cli.base.options import DagId, Dsn, MapIndex, Output, RunRef, TaskId
 from aiosched.cli.base.output import show_one, talk
 from aiosched.cli.base.session import any_scheduler_alive, ask, with_database
 from aiosched.core.requests.requests import Render
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 60.0
 
-MapIndex = Annotated[
-    int | None, typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False)
-]
 Again = Annotated[bool, typer.Option("--again", help="Render now, also if the values of the last try are stored.")]
 
 

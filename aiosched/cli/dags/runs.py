@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from aiosched.cli.base.opening import Open, list_path, open_page, page_path
-from aiosched.cli.base.options import DagId, Dsn, Limit, Output, Reason, RunRef
+from aiosched.cli.base.options import MOST_INT, DagId, Dsn, Limit, Output, Reason, RunRef
 from aiosched.cli.base.output import Columns, Format, chosen, duration, show_list, show_one, talk
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.cli.base.watching import follow, run_fields
@@ -67,7 +67,7 @@ def show(
     dag_id: DagId,
     run: RunRef = "latest",
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of task instances.")
+        int, typer.Option("--limit", "-n", min=1, max=MOST_INT, metavar="N", help="Maximum number of task instances.")
     ] = 1000,
     open_: Open = False,
     dsn: Dsn = None,

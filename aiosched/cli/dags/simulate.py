@@ -129,19 +129,22 @@ def simulate(
     def reached(at: datetime) -> None:
         progress.show(lambda: f"simulated up to {instant(at)} ({(at - begin) / (end - begin):.0%})")
 
-    result = asyncio.run(
-        run_simulation(
-            given.specs,
-            begin,
-            end,
-            pools=given.pools | pool_sizes,
-            task_duration=span,
-            durations=given.durations,
-            parallelism=parallelism or settings.core.parallelism,
-            seed=seed,
-            listener=reached,
+    try:
+        result = asyncio.run(
+            run_simulation(
+                given.specs,
+                begin,
+                end,
+                pools=given.pools | pool_sizes,
+                task_duration=span,
+                durations=given.durations,
+                parallelism=parallelism or settings.core.parallelism,
+                seed=seed,
+                listener=reached,
+            )
         )
-    )
+    except OverflowError as error:
+        raise UsageProblem(f"--from {first} --to {last} is at the edge of the calendar: give other dates.") from error
     progress.end()
     _show(result, runs, output)
 
@@ -172,7 +175,10 @@ def read_span(text: str, option: str) -> timedelta:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
     if found is None:
         raise UsageProblem(f"{option} {text}: write a duration as 30s, 5m or 2h.")
-    return timedelta(seconds=float(found[1]) * _UNITS[found[2] or "s"])
+    try:
+        return timedelta(seconds=float(found[1]) * _UNITS[found[2] or "s"])
+    except OverflowError:
+        raise UsageProblem(f"{option} {text} is too long: choose a shorter time.") from None
 
 
 def _pool_size(text: str) -> tuple[str, int]:

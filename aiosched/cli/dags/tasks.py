@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aiosched.cli.base.opening import Open, open_page, page_path
-from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId, UsageProblem
+from aiosched.cli.base.options import MOST_INT, DagId, Dsn, MapIndex, Output, RunRef, TaskId, UsageProblem
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.base.session import load, open_database, with_database
 from aiosched.cli.base.spellings import understanding
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tasks and their instances.")
 
-MapIndex = Annotated[
-    int | None, typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False)
-]
 
 _AIRFLOW_OPTIONS: Final = {
     "--start-date": "--from",
@@ -135,7 +132,8 @@ def logs(
     task_id: TaskId,
     map_index: MapIndex = None,
     number: Annotated[
-        int | None, typer.Option("--try", min=1, metavar="N", help="Number of the try; default: the newest.")
+        int | None,
+        typer.Option("--try", min=1, max=MOST_INT, metavar="N", help="Number of the try; default: the newest."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the task is finished.")] = False,
     dsn: Dsn = None,

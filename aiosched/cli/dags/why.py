@@ -8,7 +8,7 @@ import typer
 
 from aiosched.cli.base.completion import complete_run, complete_task
 from aiosched.cli.base.opening import Open, open_page, page_path
-from aiosched.cli.base.options import DagId, Dsn, Output
+from aiosched.cli.base.options import DagId, Dsn, MapIndex, Output
 from aiosched.cli.base.output import STRUCTURED, Format, chosen, console, counted, duration, instant, show_data, write
 from aiosched.cli.base.session import with_database
 from aiosched.core.values.ids import read_instance_name
@@ -44,10 +44,7 @@ def why(
             autocompletion=complete_task,
         ),
     ] = None,
-    map_index: Annotated[
-        int | None,
-        typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False),
-    ] = None,
+    map_index: MapIndex = None,
     open_: Open = False,
     dsn: Dsn = None,
     output: Output = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId
+from aiosched.cli.base.options import DagId, Dsn, MapIndex, Output, RunRef, TaskId
 from aiosched.cli.base.output import STRUCTURED, Columns, report, show_list, write
 from aiosched.cli.base.session import load, with_database
 from aiosched.config import hide_password
@@ -36,9 +36,7 @@ def show_xcoms(
         str | None,
         typer.Option("--key", metavar="KEY", help="Write the JSON of this one, in full.", show_default=False),
     ] = None,
-    map_index: Annotated[
-        int, typer.Option("--map-index", metavar="N", help="The instance of a mapped task.", show_default=False)
-    ] = -1,
+    map_index: MapIndex = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -50,7 +48,7 @@ def show_xcoms(
         found = await find_run(db, dag_id, run)
         name, index = read_instance_name(task_id, map_index)
         tasks = await list_run_tasks(db, found, task_id=name, limit=10_000)
-        task = next((task for task in tasks if task.map_index == index), None)
+        task = next((task for task in tasks if task.map_index == (-1 if index is None else index)), None)
         if task is None:
             hint = f"; choose one of its {len(tasks)} instances with --map-index" if tasks else ""
             raise NotFound(f"Run {found.run_id} of {dag_id} has no instance {name}[{index}]{hint}.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Dsn, Limit, Output, Reason
+from aiosched.cli.base.options import MOST_BIGINT, Dsn, Limit, Output, Reason
 from aiosched.cli.base.output import Columns, report, show_list, show_one, talk
 from aiosched.cli.base.session import requester, with_database
 
@@ -19,7 +19,10 @@ app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Requests to the owners of DAGs."
 )
 
-Number = Annotated[int, typer.Argument(metavar="REQUEST", min=1, help="The request's number.", show_default=False)]
+Number = Annotated[
+    int,
+    typer.Argument(metavar="REQUEST", min=1, max=MOST_BIGINT, help="The request's number.", show_default=False),
+]
 
 
 class State(StrEnum):

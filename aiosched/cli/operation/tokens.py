@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aiosched.cli.base.options import Dsn, Output
+from aiosched.cli.base.options import MOST_BIGINT, Dsn, Output
 from aiosched.cli.base.output import Columns, report, show_list, talk
 from aiosched.cli.base.session import load, with_database
 from aiosched.cli.operation.users import Name, check_role
@@ -89,7 +89,9 @@ def create(
 
 @app.command()
 def revoke(
-    number: Annotated[int, typer.Argument(metavar="TOKEN", min=1, help="Its number.", show_default=False)],
+    number: Annotated[
+        int, typer.Argument(metavar="TOKEN", min=1, max=MOST_BIGINT, help="Its number.", show_default=False)
+    ],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:

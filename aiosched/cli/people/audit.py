@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aiosched.cli.base.options import Dsn, Limit, Output, read_instant
+from aiosched.cli.base.options import MOST_BIGINT, Dsn, Limit, Output, read_instant
 from aiosched.cli.base.output import Columns, show_list, write
 from aiosched.cli.base.session import with_database
 
@@ -83,7 +83,9 @@ def export(
     dag: Dag = None,
     since: Since = None,
     until: Until = None,
-    after: Annotated[int, typer.Option("--after", min=0, help="Only entries after the one with this id.")] = 0,
+    after: Annotated[
+        int, typer.Option("--after", min=0, max=MOST_BIGINT, help="Only entries after the one with this id.")
+    ] = 0,
     dsn: Dsn = None,
 ) -> None:
     """Write all entries to stdout, oldest first. The export itself is an entry, too."""

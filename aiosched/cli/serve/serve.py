@@ -80,7 +80,7 @@ def serve(
         ),
     ] = False,
     run_duration: Annotated[
-        float | None, typer.Option("--run-duration", metavar="SECONDS", help="Stop after this many seconds.")
+        float | None, typer.Option("--run-duration", min=0, metavar="SECONDS", help="Stop after this many seconds.")
     ] = None,
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web server.")] = False,
     migrate: Annotated[
@@ -121,6 +121,8 @@ def serve(
     roles = read_roles(role) - ({"web"} if no_web else set())
     if roles not in ({"web"}, {WORKER_API}):
         _check_folder(loaded.settings)
+    elif until_idle:
+        raise UsageProblem(f"--until-idle: {role} alone is never idle; name the role scheduler or parser, too.")
     if "web" in roles:
         from aiosched.web.server.ports import check_exposure
 

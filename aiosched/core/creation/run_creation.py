@@ -27,7 +27,7 @@ from aiosched.core.timetables import (
     is_trigger,
     scheduled_between,
 )
-from aiosched.core.values.ids import ALLOWED_RUN_ID, PATH_STEPS, make_run_id
+from aiosched.core.values.ids import ALLOWED_RUN_ID, PATH_STEPS, RUN_WORDS, make_run_id
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
@@ -197,8 +197,7 @@ def manual_run(
         try:
             interval = spec.timetable.manual_interval(logical_date)
         except OverflowError as error:
-            message = f"The logical date {logical_date.isoformat()} is at the edge of the calendar: give another one."
-            raise Refused(message) from error
+            raise _at_the_edge(logical_date, "logical date") from error
     if run_id is None:
         run_id = make_run_id(RunType.MANUAL, logical_date=logical_date, run_after=at)
     else:
@@ -231,6 +230,8 @@ def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None
         raise Refused(
             f"The run id {run_id!r} does not match {allowed.pattern}; use only the characters that it allows."
         )
+    if run_id in RUN_WORDS:
+        raise Refused(f"The run id {run_id!r} names a run by what it is, in commands and addresses: choose another.")
     if run_id in PATH_STEPS:
         raise Refused(f"The run id {run_id!r} is a step in a path, so no address could name the run: choose another.")
     if len(run_id) > MAX_RUN_ID:
@@ -371,7 +372,8 @@ def backfill_runs(
         raise Refused(f"Task {past!r} of {name} depends on its past; it cannot be backfilled backwards.")
     anchor = restriction_of(spec).earliest
     last: NextRun | None = None
-    for number, run in enumerate(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor)):
+    dates = _within_the_calendar(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor), first)
+    for number, run in enumerate(dates):
         if last is not None and number == most:
             raise Refused(
                 f"{name} has more than {most:,} dates between {stamp(first)} and {stamp(final)}; "
@@ -384,6 +386,14 @@ def backfill_runs(
             f"{name} has no complete data interval that starts between {stamp(first)} and {stamp(final)}; "
             f"see `aiosched dags next {spec.dag_id}`."
         )
+
+
+def _within_the_calendar(runs: Iterator[NextRun], first: datetime) -> Iterator[NextRun]:
+    """The same runs; Refused if the timetable asks for an instant before the first one or after the last one."""
+    try:
+        yield from runs
+    except OverflowError as error:
+        raise _at_the_edge(first, "first date") from error
 
 
 # Which schedules are invalid
@@ -426,4 +436,11 @@ def _listed(names: Sequence[str]) -> str:
 def _aware(value: datetime, name: str) -> datetime:
     if value.tzinfo is None:
         raise Refused(f"The {name} {value.isoformat()} has no time zone; add one, e.g. {value.isoformat()}+00:00.")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        raise _at_the_edge(value, name) from error
+
+
+def _at_the_edge(value: datetime, name: str) -> Refused:
+    return Refused(f"The {name} {value.isoformat()} is at the edge of the calendar: give another one.")

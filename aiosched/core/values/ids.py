@@ -20,6 +20,7 @@ ALLOWED_RUN_ID: Final = re.compile(r"^[A-Za-z0-9_.~:+-]+$")
 ALLOWED_KEY: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,250}")  # in full: DAG ids, task ids, task-group ids
 _MADE: Final = re.compile(r"[a-z_]+?__(?P<date>\d{4}-\d\d-\d\dT[\d:.]+\+00:00)(?:_(?P<suffix>[0-9a-f]{8}))?")
 _INSTANCE: Final = re.compile(r"(.+)\[(\d{1,9})\]")
+RUN_WORDS: Final = ("latest", "latest-failed", "latest-backfill")  # no ids: they name runs by what these are
 PATH_STEPS: Final = frozenset({".", ".."})  # no ids: clients remove them from addresses
 
 

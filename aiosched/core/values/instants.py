@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+FIRST: Final = datetime.min.replace(tzinfo=UTC)
+LAST: Final = datetime.max.replace(tzinfo=UTC)
 LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)  # replaces everything later
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -20,6 +22,14 @@ def later(instant: datetime, seconds: float) -> datetime:
 def just_after(instant: datetime) -> datetime:
     """The first instant strictly after an aware one, for timers; that after `LATEST` if it is even later."""
     return min(instant, LATEST) + _MICROSECOND
+
+
+def in_utc(instant: datetime) -> datetime:
+    """An aware instant in UTC; the nearest one in the years 1 to 9999 if it is outside these years there."""
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        return FIRST if instant.year == FIRST.year else LAST
 
 
 def stamp(instant: datetime) -> str:

@@ -21,6 +21,7 @@ from aiosched.db.statements.inbox import notify
 from aiosched.errors import NotFound, Refused, did_you_mean
 
 INFINITE: Final = -1
+MOST_SLOTS: Final = 2**31 - 1  # a column of PostgreSQL's integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,14 @@ async def set_pool(
     """Create or change a pool; None leaves a value unchanged (for a new pool: false, none). An empty `team` is none.
 
     Setting the current values changes and logs nothing. Wakes the schedulers, since tasks may fit now. Raises Refused
-    for a name that is empty or longer than 250 characters, for slots below -1, and for a team for default_pool.
+    for a name that is not 1 to 250 printable characters, for slots out of range, and for a team for default_pool.
     """
-    if not 1 <= len(name) <= 250:
-        raise Refused("A pool's name has 1 to 250 characters.")
+    if not 1 <= len(name) <= 250 or not name.isprintable():
+        raise Refused("A pool's name has 1 to 250 printable characters.")
     if slots < INFINITE:
         raise Refused(f"A pool has -1 (infinite), 0 or more slots, not {slots}.")
+    if slots > MOST_SLOTS:
+        raise Refused(f"A pool has at most {MOST_SLOTS:,} slots, not {slots}; -1 is infinite.")
     if team and name == DEFAULT_POOL:
         raise Refused(f"{DEFAULT_POOL} is for the tasks of all teams: make a pool of its own for the team.")
     async with db.transaction() as conn:

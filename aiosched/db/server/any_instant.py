@@ -11,8 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-FIRST: Final = datetime.min.replace(tzinfo=UTC)
-LAST: Final = datetime.max.replace(tzinfo=UTC)
+from aiosched.core.values.instants import FIRST, LAST
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

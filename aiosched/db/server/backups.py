@@ -129,7 +129,7 @@ async def backup(dsn: str, path: Path) -> Backup:
 
 def partial_of(path: Path) -> Path:
     """The file that becomes the backup at `path` once it is complete."""
-    return path.with_name(f"{path.name}.partial")
+    return path.parent / f"{path.name}.partial"
 
 
 async def restore(dsn: str, path: Path) -> Restored:
@@ -178,6 +178,8 @@ async def _refuse_unless_empty(conn: Any, dsn: str) -> None:
 
 
 def _refuse_overwriting(path: Path) -> None:
+    if path.is_dir():
+        raise Refused(f"{path} is a folder: name a file in it.")
     if path.exists():
         raise Refused(f"{path} exists. Choose another name, or remove it.")
 

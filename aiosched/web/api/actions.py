@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from aiosched.core.graph.params import check_value, resolve_params
 from aiosched.core.graph.secret_params import mark_secrets
@@ -33,7 +33,7 @@ from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.version_queries import get_version
 from aiosched.errors import ParamError, Refused
-from aiosched.web.api.base.models import Because, JsonObject, Name, Reason, RunRef, Text
+from aiosched.web.api.base.models import Because, Body, GivenInstant, JsonObject, Name, Reason, RunRef, Text
 from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.base.touched import Note, Touched
 from aiosched.web.api.dags import DagResource
@@ -55,29 +55,29 @@ class Done(BaseModel):
     done: Literal[True] = True
 
 
-class DagChange(BaseModel):
+class DagChange(Body):
     """What to change about a DAG."""
 
     is_paused: bool
     reason: Reason = None
 
 
-class NewRun(BaseModel):
+class NewRun(Body):
     """A run to create.
 
     Without a logical date it has no data interval; with a `partition_key` it is about that partition of its assets.
     """
 
-    logical_date: AwareDatetime | None = None
+    logical_date: GivenInstant | None = None
     run_id: Annotated[Text | None, Field(max_length=250)] = None
     conf: JsonObject = {}
-    run_after: AwareDatetime | None = None
+    run_after: GivenInstant | None = None
     partition_key: Text | None = None
     unpause: bool = False
     reason: Reason = None
 
 
-class Selection(BaseModel):
+class Selection(Body):
     """Which task instances are selected; all runs and all tasks unless some are named.
 
     Without `run_ids`, the runs with a logical date from `from_date` to `to_date`, both inclusive; `pattern` is a
@@ -85,8 +85,8 @@ class Selection(BaseModel):
     """
 
     run_ids: Annotated[list[Text] | None, Field(max_length=1000)] = None
-    from_date: AwareDatetime | None = None
-    to_date: AwareDatetime | None = None
+    from_date: GivenInstant | None = None
+    to_date: GivenInstant | None = None
     task_ids: Annotated[list[Text] | None, Field(max_length=5000)] = None
     pattern: Annotated[Text | None, Field(max_length=1000)] = None
     map_index: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
@@ -130,7 +130,7 @@ class ClearAnswer(BaseModel):
     dependents: list[Dependent] = []
 
 
-class Mark(BaseModel):
+class Mark(Body):
     """A state that a person sets for task instances.
 
     `upstream` and `downstream` add the tasks before and after it, `past` and `future` the runs before and after that
@@ -149,14 +149,14 @@ class Mark(BaseModel):
     reason: Reason = None
 
 
-class RunMark(BaseModel):
+class RunMark(Body):
     """A state that a person sets for a run and for everything unfinished in it; `queued` lets it run again."""
 
     state: Literal["success", "failed", "queued"]
     reason: Reason = None
 
 
-class NoteText(BaseModel):
+class NoteText(Body):
     """A note; an empty one removes it."""
 
     note: Note

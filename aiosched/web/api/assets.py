@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from aiosched.core.assets.freshness import Freshness
 from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
-from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, Text
+from aiosched.web.api.base.models import Body, Instant, JsonObject, Name, Reason, Resource, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
@@ -63,7 +63,7 @@ class AssetEventResource(Resource):
     partition_key: str | None
 
 
-class NewEvent(BaseModel):
+class NewEvent(Body):
     """An event to emit, as a task would; with a `partition_key` about that partition of the asset."""
 
     extra: JsonObject = {}

@@ -6,14 +6,24 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from aiosched.core.creation.backfills import Rerun
 from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
 from aiosched.db.queries import backfill_queries, queries
 from aiosched.db.queries.backfill_queries import BackfillRow
 from aiosched.errors import NotFound
-from aiosched.web.api.base.models import Because, Instant, JsonObject, Reason, Resource, Stored, Text
+from aiosched.web.api.base.models import (
+    Because,
+    Body,
+    GivenInstant,
+    Instant,
+    JsonObject,
+    Reason,
+    Resource,
+    Stored,
+    Text,
+)
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
@@ -44,12 +54,12 @@ class BackfillResource(Resource):
     failed: int
 
 
-class NewBackfill(BaseModel):
+class NewBackfill(Body):
     """Past dates to run, both inclusive. `rerun` says which existing runs run again."""
 
     dag_id: Text
-    from_date: AwareDatetime
-    to_date: AwareDatetime
+    from_date: GivenInstant
+    to_date: GivenInstant
     rerun: Rerun = Rerun.MISSING
     max_active_runs: Annotated[int, Field(ge=1, le=10_000)] = 10
     backwards: bool = False

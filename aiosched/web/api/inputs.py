@@ -13,7 +13,7 @@ from aiosched.core.requests.requests import AnswerInput
 from aiosched.core.values.ids import read_instance_name
 from aiosched.db.people.human_inputs import InputRow, InputState, list_inputs
 from aiosched.db.queries import queries
-from aiosched.web.api.base.models import Instant, JsonObject, Name, Reason, Resource, RunRef
+from aiosched.web.api.base.models import Body, Instant, JsonObject, Name, Reason, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
@@ -67,7 +67,7 @@ class InputResource(Resource):
     answered_at: Instant | None
 
 
-class NewAnswer(BaseModel):
+class NewAnswer(Body):
     """The options that are chosen, one unless the question allows several, and values for params."""
 
     options: Annotated[list[Option], Field(max_length=1000)]

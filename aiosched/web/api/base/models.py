@@ -6,18 +6,41 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from aiosched.core.values.instants import in_utc
 from aiosched.core.values.json_bounds import find_problem
+from aiosched.errors import did_you_mean
 from aiosched.web.views.health import Status
 
 
 def _rfc3339(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return in_utc(value).isoformat().replace("+00:00", "Z")
 
 
 Instant = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
 
+
+def _storable_instant(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("it is not in the years 1 to 9999 in UTC: give another instant") from None
+
+
+# An instant in a body, in UTC. Filters take any: what is outside these years is before or after every row.
+GivenInstant = Annotated[AwareDatetime, AfterValidator(_storable_instant)]
 
 T = TypeVar("T")
 
@@ -60,7 +83,29 @@ Reason = Annotated[
 ]
 
 
-class Because(BaseModel):
+class Body(BaseModel):
+    """The base of every body of a request: a field that it does not have is refused, with the one probably meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        """Before other errors, since a misspelt field can be the cause of them."""
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        if isinstance(given, dict) and (unknown := [name for name in given if name not in known]):
+            raise ValidationError.from_exception_data(
+                cls.__name__, [_unknown(name, given[name], did_you_mean(str(name), known)) for name in unknown]
+            )
+        return given
+
+
+def _unknown(name: str, value: Any, near: str) -> InitErrorDetails:
+    kind = PydanticCustomError("extra_forbidden", "there is no such field.{near}", {"near": near})
+    return InitErrorDetails(type=kind, loc=(name,), input=value)
+
+
+class Because(Body):
     """The reason for a request."""
 
     reason: Reason = None

@@ -18,7 +18,7 @@ from aiosched.core.requests.requests import Clear, MarkTasks
 from aiosched.db.queries import queries
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.requests.run_preview import preview_of_run
-from aiosched.web.api.base.models import Reason, Text
+from aiosched.web.api.base.models import Body, Reason, Text
 from aiosched.web.api.base.touched import Note, Touched
 from aiosched.web.auth.access import RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
@@ -30,7 +30,7 @@ router = APIRouter(tags=["Actions"])
 _AT_ONCE: Final = 10  # requests on their way
 
 
-class RunPlace(BaseModel):
+class RunPlace(Body):
     """A run."""
 
     dag_id: Text
@@ -44,7 +44,7 @@ class InstancePlace(RunPlace):
     map_index: Annotated[int, Field(ge=-1, lt=2**31)] = -1
 
 
-class BulkAction(BaseModel):
+class BulkAction(Body):
     """What to do to which runs or task instances, exactly to these.
 
     `clear` and `mark` of a run concern its task instances, with `only_failed` the failed ones. `state` is for `mark`,

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from aiosched.db.alerts import changes
 from aiosched.db.alerts.rules import fields_of
-from aiosched.web.api.base.models import Instant, Resource
+from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
@@ -78,7 +78,7 @@ class AlertRules(BaseModel):
     notifiers: list[str]
 
 
-class AlertRuleUpdate(BaseModel):
+class AlertRuleUpdate(Body):
     """What a rule watches (`kind`), of which DAGs (globs, tags, owners; empty: all), and where it tells.
 
     `seconds`: how long it lasts at least, or how much longer than usual; `factor`: times the usual p95, for long runs.
@@ -97,7 +97,7 @@ class AlertRuleUpdate(BaseModel):
     time_zone: _Text = "UTC"
 
 
-class AlertRulePause(BaseModel):
+class AlertRulePause(Body):
     """Whether a rule is paused."""
 
     is_paused: bool

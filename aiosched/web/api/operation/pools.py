@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from aiosched.db.people import pools
 from aiosched.db.queries import pool_queries
 from aiosched.db.queries.pool_queries import PoolUser
-from aiosched.web.api.base.models import Instant, Resource
+from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
@@ -39,7 +39,7 @@ class PoolResource(Resource):
     team: str | None
 
 
-class PoolUpdate(BaseModel):
+class PoolUpdate(Body):
     """The values to set; null leaves a value unchanged, and an empty team is none."""
 
     slots: Annotated[int, Field(ge=-1, lt=2**31)]

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from aiosched.errors import Refused
+from aiosched.web.api.base.models import Body
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.oidc import Flow, Provider
@@ -40,14 +41,14 @@ class Me(BaseModel):
     csrf: str | None = None
 
 
-class Credentials(BaseModel):
+class Credentials(Body):
     """A user's name and password."""
 
     name: Annotated[str, Field(max_length=200)]
     password: Annotated[str, Field(max_length=1000)]
 
 
-class Link(BaseModel):
+class Link(Body):
     """The one-time token of an address that `aiosched serve` or `aiosched web address` has printed."""
 
     token: Annotated[str, Field(min_length=1, max_length=200)]

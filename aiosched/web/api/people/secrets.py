@@ -13,7 +13,7 @@ from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import ConnectionInfo, SecretStore, VariableInfo, VariableValue
 from aiosched.providers import connection_types
-from aiosched.web.api.base.models import Instant, JsonObject, Resource
+from aiosched.web.api.base.models import Body, Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
@@ -37,7 +37,7 @@ class VariableResource(Resource):
     team: str | None
 
 
-class VariableUpdate(BaseModel):
+class VariableUpdate(Body):
     """A value to store; a null description or team keeps the existing one, an empty team is none."""
 
     value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
@@ -71,7 +71,7 @@ class ConnectionTypeResource(Resource):
     fields: dict[str, str]
 
 
-class NewConnection(BaseModel):
+class NewConnection(Body):
     """A connection to store; replaces the whole connection. A null team keeps the present one, an empty one is none."""
 
     conn_type: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from aiosched.db.people import teams as stored_teams
-from aiosched.web.api.base.models import Instant, Resource
+from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
@@ -35,7 +35,7 @@ class TeamResource(Resource):
     created_at: Instant
 
 
-class NewTeam(BaseModel):
+class NewTeam(Body):
     """A team to create, with its folders."""
 
     name: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
@@ -43,7 +43,7 @@ class NewTeam(BaseModel):
     folders: Annotated[list[FolderName], Field(max_length=100)] = []
 
 
-class NewFolder(BaseModel):
+class NewFolder(Body):
     """A folder to give to a team."""
 
     folder: FolderName

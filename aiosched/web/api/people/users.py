@@ -15,7 +15,7 @@ from aiosched.db.access.grants import HeldRights
 from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
-from aiosched.web.api.base.models import Instant, Resource, Stored
+from aiosched.web.api.base.models import Body, Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow, role_of
 from aiosched.web.auth.accounts import rights_of
@@ -50,7 +50,7 @@ class User(Resource):
     created_at: Instant
 
 
-class NewUser(BaseModel):
+class NewUser(Body):
     """A user to create: a person with a password, or a service account without one."""
 
     name: Annotated[str, Field(pattern=accounts.NAME_PATTERN)]
@@ -59,7 +59,7 @@ class NewUser(BaseModel):
     password: Annotated[str | None, Field(min_length=8, max_length=1000)] = None
 
 
-class UserChange(BaseModel):
+class UserChange(Body):
     """What to change; null leaves a value unchanged. Any change ends the user's sessions."""
 
     role: UserRole | None = None
@@ -82,7 +82,7 @@ class Token(Resource):
     last_used_at: Instant | None
 
 
-class NewToken(BaseModel):
+class NewToken(Body):
     """A token to create for oneself, or for a service account as an administrator (`owner`).
 
     `days` until it expires, at most `web.max_token_days`; null: never, if there is no such limit. `read_only`: it
@@ -143,7 +143,7 @@ async def change_user(request_client: TheRequestClient, name: Name, change: User
     return User.model_validate(changed)
 
 
-class GrantBody(BaseModel):
+class GrantBody(Body):
     """A grant, such as `viewer@team:alpha`, `operator@tag:etl`, `operator@folder:sales`, `viewer@dags:sales_*`."""
 
     grant: GrantText
