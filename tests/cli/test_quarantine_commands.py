@@ -111,8 +111,9 @@ def test_the_doctor_names_what_schedulers_leave(on_db: Cli, figure: str, check: 
             async with db.acquire() as conn:
                 await conn.execute("UPDATE scheduler SET figures = $1", json.dumps({figure: ["run 'r' (no)"]}))
             from aiosched.cli.operation.doctor import _examine_database
+            from aiosched.config import Settings
 
-            found.extend([each async for each in _examine_database(db) if each.check == check])
+            found.extend([each async for each in _examine_database(db, Settings()) if each.check == check])
         finally:
             await locked.close()
 
