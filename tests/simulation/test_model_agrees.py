@@ -46,7 +46,7 @@ def test_who_waits_too_long_for_a_lock_gives_up(server: Server, monkeypatch: pyt
     """With sessions that begin again at once, take-overs wait for locks of a machine that is frozen."""
     monkeypatch.setattr(incarnation, "_LAST_PAUSE", 0.01)
 
-    replay = _play_again(server, 9)
+    replay = _play_again(server, 5)
 
     assert replay.errors["QueryCanceledError"] > 0
 
