@@ -306,7 +306,7 @@ class SourceFinder:
             known = self._outdated | self._modules
             self._modules, self._outdated = {}, {}
             self._unload(known)
-            for path in self._files:
+            for path in list(self._files):  # running tasks may import something meanwhile
                 linecache.cache.pop(path, None)  # it would compare time and size only
             self._files.clear()
             self._late.clear()
