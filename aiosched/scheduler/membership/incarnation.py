@@ -41,7 +41,7 @@ from aiosched.scheduler.partitions.set_aside_reports import set_aside
 from aiosched.scheduler.requests.commands import apply_commands
 from aiosched.scheduler.runs.run_creation import create_runs
 from aiosched.scheduler.session.auxiliary import keep_running
-from aiosched.scheduler.session.isolation import ReportFailure, ending, failures_in, report_failures_in
+from aiosched.scheduler.session.isolation import ReportFailure, Unrepeated, ending, failures_in, report_failures_in
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import enqueue
 from aiosched.scheduler.slots.evaluation import evaluate
@@ -254,10 +254,10 @@ def _is_fenced(error: BaseException) -> bool:
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Whether reading everything again may help: database failures, and rows that were not as expected."""
+    """Whether reading everything again may help: a database failure, rows not as expected, an error that came once."""
     if isinstance(error, BaseExceptionGroup):
         return all(_is_transient(each) for each in error.exceptions)
-    return isinstance(error, StaleRows) or is_retryable(error)
+    return isinstance(error, StaleRows | Unrepeated) or is_retryable(error)
 
 
 def _summary(error: BaseException) -> str:

@@ -33,6 +33,10 @@ class ReportFailure(DagFailure):
         self.report = report
 
 
+class Unrepeated(Exception):
+    """An unforeseen error in work for several DAGs that did not come again when each DAG was tried alone."""
+
+
 def failure_of(error: Exception, dag_id: str, place: str) -> DagFailure:
     """`error` as a failure of this DAG in `place`, in words. Raises `error` itself if it concerns no single DAG."""
     return _caused(error, DagFailure(dag_id, place))
@@ -98,8 +102,8 @@ async def for_each_dag(
     """The result of `work` on all items.
 
     If it raises an unforeseen error, it is repeated with the items of each DAG alone: those that fail again are raised
-    as DagFailures. What `work` has changed in memory is then void, since the session ends. `held` are the DAGs that
-    this scheduler holds.
+    as DagFailures, and if none does, the error is Unrepeated. What `work` has changed in memory is then void, since the
+    session ends. `held` are the DAGs that this scheduler holds.
     """
     try:
         return await work(items)
@@ -115,7 +119,10 @@ async def for_each_dag(
                 await work(group)
             except Exception as again:
                 failures.append(failure_of(again, dag_id, place))
-        if failures and not is_about_all(failures, groups, held):
+        if not failures:
+            logger.exception("%s failed once, and not when each DAG was tried alone", place)
+            raise Unrepeated(f"{place}: {type(error).__name__}: {error}") from error
+        if not is_about_all(failures, groups, held):
             raise_failures(failures)
         raise
 
@@ -162,7 +169,7 @@ def failures_in(error: BaseException) -> list[DagFailure]:
     for leaf in _leaves(error):
         if isinstance(leaf, DagFailure):
             found.setdefault(leaf.dag_id, leaf)
-        elif not (isinstance(leaf, DatabaseError) or is_retryable(leaf)):
+        elif not (isinstance(leaf, DatabaseError | Unrepeated) or is_retryable(leaf)):
             return []
     return list(found.values())
 
