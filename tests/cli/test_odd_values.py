@@ -108,6 +108,12 @@ def test_a_server_alone_is_never_idle(cli: Cli, role: str) -> None:
     assert f"--until-idle: {role} alone is never idle; name the role scheduler or parser, too." in said
 
 
+def test_without_its_only_role_nothing_is_left_to_run(cli: Cli) -> None:
+    said = cli("serve", "--role", "web", "--no-web", code=2).stderr
+
+    assert "--no-web leaves no role to run; name the role scheduler or parser, too." in said
+
+
 @pytest.mark.parametrize("file", [".", "..", "/"])
 def test_a_backup_into_a_folder_needs_the_name_of_a_file(on_db: Cli, file: str) -> None:
     assert f"{file} is a folder: name a file in it." in on_db("db", "backup", file, code=4).stderr

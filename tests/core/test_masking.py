@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -147,3 +148,18 @@ def test_whoever_listens_is_given_all_words_before_they_are_known_here() -> None
 
     assert len(heard) == 1
     assert heard[0] > {"hunter2", "größe1"}
+
+
+def test_secrets_that_two_threads_register_at_the_same_time_are_both_known() -> None:
+    redactor, at_a_time = Redactor(), list[threading.Thread]()
+
+    def listen(_words: Sequence[str]) -> None:
+        if not at_a_time:  # the first registration has worked out what it will know
+            at_a_time.append(threading.Thread(target=redactor.register, args=("the second one",)))
+            at_a_time[0].start()
+            at_a_time[0].join()
+
+    redactor.listener = listen
+    redactor.register("the first one")
+
+    assert redactor.redact("the first one, the second one") == "***, ***"

@@ -27,8 +27,10 @@ from airflow_client.client.models.dag_run_clear_body import DAGRunClearBody
 from airflow_client.client.models.dag_run_patch_body import DAGRunPatchBody
 from airflow_client.client.models.patch_task_instance_body import PatchTaskInstanceBody
 from airflow_client.client.models.pool_body import PoolBody
+from airflow_client.client.models.pool_patch_body import PoolPatchBody
 from airflow_client.client.models.trigger_dag_run_post_body import TriggerDAGRunPostBody
 from airflow_client.client.models.variable_body import VariableBody
+from pydantic import BaseModel
 
 from aiosched.authoring import DAG, task
 from aiosched.config import Settings, WebSettings
@@ -36,6 +38,7 @@ from aiosched.db.crypto.keyring import new_key
 from aiosched.db.server.engine import Database
 from aiosched.executors.attempt.log_files import log_folder
 from aiosched.scheduler import Scheduler
+from aiosched.web.airflow_api import dags, pools, runs, secrets, tasks
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import ports, uvicorn_server
@@ -214,6 +217,34 @@ async def test_variables_connections_and_pools_are_kept_and_secrets_are_not_show
     with pytest.raises(ApiException) as gone:
         await remote.call(remote.variables.get_variable, "region")
     assert gone.value.status == 404
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (DAGPatchBody, dags.DagPatch), (DAGRunPatchBody, runs.RunPatch), (DAGRunClearBody, runs.RunClear),
+        (TriggerDAGRunPostBody, runs.TriggerBody), (PoolBody, pools.PoolBody), (PoolPatchBody, pools.PoolPatch),
+        (VariableBody, secrets.VariableBody), (ConnectionBody, secrets.ConnectionBody),
+        (PatchTaskInstanceBody, tasks.TaskPatch), (ClearTaskInstancesBody, tasks.ClearBody),
+    ],
+)  # fmt: skip
+def test_bodies_have_all_fields_of_airflows_client(theirs: type[BaseModel], ours: type[BaseModel]) -> None:
+    sent = {field.alias or name for name, field in theirs.model_fields.items()} - {"additional_properties"}
+    assert sent <= {field.alias or name for name, field in ours.model_fields.items()}
+
+
+async def test_a_misspelt_field_is_refused_and_nothing_is_done(
+    db: Database, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    async with served(db, settings_with(tmp_path)) as address, httpx2.AsyncClient(base_url=address) as client:
+        body = {"logical_date": None, "config": {"day": 1}}
+        answer = await client.post("/api/v2/dags/sales/dagRuns", json=body)
+        found = await client.get("/api/v2/dags/sales/dagRuns")
+
+    assert answer.status_code == 422
+    assert "config" in answer.text
+    assert "Did you mean conf?" in answer.text
+    assert found.json()["total_entries"] == 0
 
 
 async def test_version_and_health_are_open(remote: Remote) -> None:

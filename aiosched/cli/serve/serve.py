@@ -119,6 +119,8 @@ def serve(
         web__port=port,
     )
     roles = read_roles(role) - ({"web"} if no_web else set())
+    if not roles:
+        raise UsageProblem("--no-web leaves no role to run; name the role scheduler or parser, too.")
     if roles not in ({"web"}, {WORKER_API}):
         _check_folder(loaded.settings)
     elif until_idle:

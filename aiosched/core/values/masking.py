@@ -49,9 +49,10 @@ class Redactor:
     registered for the life of the process.
     """
 
-    __slots__ = ("_words", "listener", "longest")
+    __slots__ = ("_registered", "_words", "listener", "longest")
 
     def __init__(self) -> None:
+        self._registered: dict[str, None] = {}
         self._words: tuple[str, ...] = ()  # longest first, so that a shorter one does not split it
         self.longest = 0  # characters
         self.listener: Callable[[Sequence[str]], None] | None = None  # is given all words before there are more
@@ -65,16 +66,16 @@ class Redactor:
 
     def hide(self, words: Iterable[str]) -> None:
         """From now on, replace these words, and no other spellings of them."""
-        words = set(words)
-        if not words.issubset(self._words):
-            known = tuple(sorted(words.union(self._words), key=lambda word: (-len(word), word)))
+        self._registered.update(dict.fromkeys(words))  # one step, so another thread loses nothing by it
+        while len(self._words) < len(self._registered):
+            known = tuple(sorted(self._registered, key=lambda word: (-len(word), word)))
             if self.listener is not None:
                 self.listener(known)
             self._words, self.longest = known, len(known[0])
 
     def clear(self) -> None:
         """Forget everything: for tests."""
-        self._words, self.longest = (), 0
+        self._registered, self._words, self.longest = {}, (), 0
 
     def register_named(self, name: str, value: Any) -> None:
         """Register `value` if its name marks a secret; else the values with such names inside it."""

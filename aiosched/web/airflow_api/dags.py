@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 
 from aiosched.core.requests.requests import Pause, Unpause
 from aiosched.db.lists.dag_lists import list_dags as list_dag_rows
@@ -15,7 +14,7 @@ from aiosched.db.queries.queries import DagListRow
 from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import dag_details_shape, dag_shape
-from aiosched.web.api.base.models import Name
+from aiosched.web.api.base.models import Body, Name
 from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.request_client import TheRequestClient
@@ -30,7 +29,7 @@ _ORDER: Final[Mapping[str, Callable[[DagListRow], Any]]] = {
 }
 
 
-class DagPatch(BaseModel):
+class DagPatch(Body):
     """What can be changed about a DAG."""
 
     is_paused: bool

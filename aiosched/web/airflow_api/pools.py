@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from aiosched.db.people import pools
 from aiosched.errors import NotFound, Refused
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import pool_shape
+from aiosched.web.api.base.models import Body
 from aiosched.web.api.operation.pools import PoolName
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
@@ -23,16 +24,17 @@ router = APIRouter()
 PoolText = Annotated[str | None, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
-class PoolBody(BaseModel):
+class PoolBody(Body):
     """A pool to create."""
 
     name: Annotated[str, Field(min_length=1, max_length=250, pattern=r"^[^\x00]+$")]
     slots: Annotated[int, Field(ge=-1, lt=2**31)]
     description: PoolText = None
     include_deferred: bool = False
+    team_name: None = None  # another value is refused: teams are set by /api/v1
 
 
-class PoolPatch(BaseModel):
+class PoolPatch(Body):
     """What to change about a pool."""
 
     name: str | None = None
@@ -40,6 +42,7 @@ class PoolPatch(BaseModel):
     slots: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
     description: PoolText = None
     include_deferred: bool | None = None
+    team_name: None = None
 
 
 @router.get("/pools")

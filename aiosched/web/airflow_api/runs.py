@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, Field
 
 from aiosched.core.requests.requests import Clear, MarkRun, SetNote, Trigger
 from aiosched.core.values.states import RunState
@@ -17,7 +17,7 @@ from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import run_shape
 from aiosched.web.airflow_api.tasks import touched
-from aiosched.web.api.base.models import JsonObject, Name, Text
+from aiosched.web.api.base.models import Body, JsonObject, Name, Text
 from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.dependents import check_dependents, seen_preview
@@ -44,7 +44,7 @@ At = Annotated[AwareDatetime | None, Query()]
 RunNote = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
-class TriggerBody(BaseModel):
+class TriggerBody(Body):
     """A run to create. The data interval is that of the DAG's timetable."""
 
     dag_run_id: Annotated[Text | None, Field(max_length=250)] = None
@@ -57,14 +57,14 @@ class TriggerBody(BaseModel):
     partition_key: str | None = None
 
 
-class RunPatch(BaseModel):
+class RunPatch(Body):
     """A state (queued, success, failed) or a note for a run."""
 
     state: RunState | None = None
     note: RunNote | None = None
 
 
-class RunClear(BaseModel):
+class RunClear(Body):
     """What to clear of a run."""
 
     dry_run: bool = True

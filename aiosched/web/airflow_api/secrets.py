@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import Existing, SecretStore, VariableValue
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import connection_shape, variable_shape
+from aiosched.web.api.base.models import Body
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
 from aiosched.web.requests.owned import check_editable, seen_things
@@ -27,12 +28,13 @@ Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+
 Line = Annotated[str | None, Field(max_length=1000, pattern=_PRINTABLE)]
 
 
-class VariableBody(BaseModel):
+class VariableBody(Body):
     """A variable; a value that is no text is stored as JSON."""
 
     key: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
     value: Any
     description: Line = None
+    team_name: None = None  # another value is refused: teams are set by /api/v1
 
     @property
     def stored(self) -> VariableValue:
@@ -41,7 +43,7 @@ class VariableBody(BaseModel):
         return VariableValue(text.replace("\0", ""), self.description)
 
 
-class ConnectionBody(BaseModel):
+class ConnectionBody(Body):
     """A connection."""
 
     connection_id: Annotated[str, Field(min_length=1, max_length=250, pattern=_PRINTABLE)]
@@ -53,6 +55,7 @@ class ConnectionBody(BaseModel):
     port: Annotated[int | None, Field(ge=1, le=65535)] = None
     password: Annotated[str | None, Field(max_length=10_000, pattern=r"^[^\x00]*$")] = None
     extra: Annotated[str | None, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")] = None
+    team_name: None = None
 
 
 def _store(request_client: RequestClient) -> SecretStore:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, Field
 
 from aiosched.core.requests.requests import Clear, MarkTasks, SetNote
 from aiosched.core.values.messages import AttemptKey
@@ -18,7 +18,7 @@ from aiosched.db.statements.rendered_fields import find_rendered
 from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import task_shape
-from aiosched.web.api.base.models import Name, Text
+from aiosched.web.api.base.models import Body, Name, Text
 from aiosched.web.api.tasks import find_place, folder_of
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
@@ -47,7 +47,7 @@ MapIndexPath = Annotated[int, Path(ge=-1, lt=2**31)]
 MapIndexQuery = Annotated[int, Query(ge=-1, lt=2**31)]
 
 
-class TaskPatch(BaseModel):
+class TaskPatch(Body):
     """A state, or a note, for task instances."""
 
     new_state: Literal["success", "failed", "skipped"] | None = None
@@ -58,7 +58,7 @@ class TaskPatch(BaseModel):
     include_past: bool = False
 
 
-class ClearBody(BaseModel):
+class ClearBody(Body):
     """Which task instances of a DAG to clear. `dry_run` and `only_failed` are on unless they are sent."""
 
     dry_run: bool = True
