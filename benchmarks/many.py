@@ -19,10 +19,10 @@ from typing import Any, Final
 import httpx2
 
 from aiosched import Scheduler
+from aiosched.authoring.base.file_stamps import SETTLED
 from aiosched.clock import SystemClock
 from aiosched.config import Settings
 from aiosched.db.server.engine import Database
-from aiosched.parsing.discovery import SETTLED
 from aiosched.scheduler.gc_tuning import rare_collections
 from aiosched.scheduler.why.why import why
 from aiosched.web.app import make_app

@@ -17,12 +17,12 @@ from typing import Final, NamedTuple
 
 import pathspec
 
-from aiosched.authoring.dag.sources import Stamp, content_of, digest_of, read_whole
+from aiosched.authoring.base.file_stamps import Stamp, read_whole
+from aiosched.authoring.dag.sources import content_of, digest_of
 
 IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: the last one wins
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
-SETTLED: Final = 2_000_000_000  # ns; after a more recent change, a second one can have the same stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class _Entry(NamedTuple):
 
     def holds(self, stamp: Stamp, now_ns: int) -> bool:
         """Whether a file with this stamp certainly still has the same content."""
-        return self.stamp == stamp and now_ns - max(stamp.mtime_ns, stamp.ctime_ns) > SETTLED
+        return self.stamp == stamp and stamp.is_settled(now_ns)
 
 
 class Discovery:

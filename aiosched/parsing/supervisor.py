@@ -18,7 +18,8 @@ import time
 import zipfile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aiosched.authoring.dag.sources import digest_of, read_whole
+from aiosched.authoring.base.file_stamps import read_whole
+from aiosched.authoring.dag.sources import digest_of
 from aiosched.config.secret_environment import forget_secrets
 from aiosched.other_user import OtherUser
 from aiosched.parsing.killable import become_supervisor, run_killable

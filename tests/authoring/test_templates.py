@@ -13,7 +13,7 @@ import pytest
 from authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, run_task
 
 from aiosched import DAG, BaseOperator, BashOperator, EmptyOperator, PythonOperator, literal
-from aiosched.authoring.runtime import templates
+from aiosched.authoring.base import file_stamps
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import TemplateError
 
@@ -156,7 +156,7 @@ def test_a_changed_template_file_is_read_again_whatever_its_time_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, replaced: bool
 ) -> None:
     if replaced:
-        monkeypatch.setattr(templates, "_SETTLED", -(2**62))  # every file was changed long ago
+        monkeypatch.setattr(file_stamps, "SETTLED", -(2**62))  # every file was changed long ago
     files = {
         "base.sql": "base 1 {% block body %}{% endblock %}",
         "macros.sql": "{% macro name() %}macros 1{% endmacro %}",
@@ -194,7 +194,7 @@ def test_a_template_file_that_appears_earlier_in_the_search_path_counts(tmp_path
 
 
 def test_a_template_file_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "_SETTLED", -(2**62))  # every file was changed long ago
+    monkeypatch.setattr(file_stamps, "SETTLED", -(2**62))  # every file was changed long ago
     (tmp_path / "query.sql").write_text("SELECT 1")
     environment = DAG("d", template_searchpath=str(tmp_path)).templates.environment
 

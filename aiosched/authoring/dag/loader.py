@@ -25,10 +25,11 @@ from typing import Final, Protocol
 
 from aiosched.airflow.finder import folder_of_another, install
 from aiosched.authoring.base import building
+from aiosched.authoring.base.file_stamps import read_whole
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.serialize import advise
-from aiosched.authoring.dag.sources import digest_of, finder, names_in_functions, put_on_path, read_whole
+from aiosched.authoring.dag.sources import digest_of, finder, names_in_functions, put_on_path
 from aiosched.authoring.plugins.loading import load_plugins
 from aiosched.errors import DagError, DuplicateTaskError
 

@@ -18,7 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from aiosched.authoring.dag.sources import OWN, Stamp, is_of_users
+from aiosched.authoring.base.file_stamps import Stamp
+from aiosched.authoring.dag.sources import OWN, is_of_users
 
 _EVENTS: Final = frozenset({"open", "os.listdir", "os.scandir"})
 _WRITES: Final = os.O_WRONLY | os.O_RDWR

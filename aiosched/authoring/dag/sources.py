@@ -18,7 +18,6 @@ import stat
 import sys
 import sysconfig
 import threading
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,10 +26,11 @@ from importlib.util import MAGIC_NUMBER, cache_from_source
 from importlib.util import source_hash as bytecode_key
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Final, NamedTuple
+from typing import Final
 from zipimport import zipimporter
 
 import aiosched
+from aiosched.authoring.base.file_stamps import Stamp, read_whole
 from aiosched.authoring.base.settings import defaults
 
 OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
@@ -42,23 +42,8 @@ _SYSTEM: Final = tuple(
 _MOST_HASHED: Final = 2**24  # bytes; of larger data files only the stamp counts
 _HASH_BASED: Final = (0b11).to_bytes(4, "little")  # flags of hash-based bytecode (PEP 552)
 _HEADER: Final = 16  # bytes before the code
-_SETTLED: Final = 2_000_000_000  # ns; after a more recent change a second one may leave the same stamp
-_READS: Final = 5  # at most, of a file that is being written
 _IMPORTS: Final = dis.opmap["IMPORT_NAME"]
 _NO_NAMES: Final = frozenset[str]()
-
-
-class Stamp(NamedTuple):
-    """Metadata of a file that differ when it has changed."""
-
-    mtime_ns: int
-    ctime_ns: int
-    size: int
-    inode: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> Stamp:
-        return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
 def digest_of(content: bytes) -> str:
@@ -102,18 +87,6 @@ def names_in_functions(code: CodeType) -> frozenset[str]:
     return frozenset(found)
 
 
-def read_whole(path: str | Path) -> tuple[bytes, Stamp]:
-    """The content of a file, and its stamp. A file that changes while it is read is read again. Raises OSError."""
-    for _ in range(_READS):
-        with open(path, "rb") as stream:  # noqa: PTH123
-            before = Stamp.of(os.fstat(stream.fileno()))
-            content = stream.read()
-            after = Stamp.of(os.fstat(stream.fileno()))
-        if before == after and len(content) == after.size:
-            break
-    return content, after
-
-
 def content_of(path: str | Path) -> tuple[bytes, Stamp]:
     """The content of a file or the names in a folder, and the stamp. Raises OSError."""
     status = os.stat(path)  # noqa: PTH116
@@ -144,7 +117,7 @@ class _File:
             return False
         if digest_of(content) != self.digest:
             return True
-        self.stamp, self.settled = stamp, _is_settled(stamp)
+        self.stamp, self.settled = stamp, stamp.is_settled()
         return False
 
 
@@ -155,7 +128,7 @@ class ParkedModules:
     path: list[str]  # entries of `sys.path`
     files: dict[str, _File]
     specs: dict[str, ModuleSpec]
-    late: dict[str, None]
+    unlisted: dict[str, None]
     data: dict[str, _File]
     modules: dict[str, ModuleType]
 
@@ -172,7 +145,7 @@ class SourceFinder:
         self._roots: tuple[str, ...] = ()
         self._files: dict[str, _File] = {}  # by absolute path
         self._modules: dict[str, ModuleSpec] = {}  # by name, of these files; and namespace packages
-        self._late: dict[str, None] = {}  # files that are on no list of a DAG file: see `record`
+        self._unlisted: dict[str, None] = {}  # files that are on no list of a DAG file: see `record`
         self._data: dict[str, _File] = {}  # files and folders that imports have read
         self._outdated: dict[str, ModuleSpec] = {}  # by name, modules that `forget` met while they were imported
         self._loading = threading.local()
@@ -224,9 +197,9 @@ class SourceFinder:
 
         Parsing does not know it if a running task imports it, or if it is outside of the DAGs folders.
         """
-        self._files[path] = _File(digest_of(content), stamp, _is_settled(stamp))
+        self._files[path] = _File(digest_of(content), stamp, stamp.is_settled())
         if not getattr(self._loading, "depth", 0) or not path.startswith(self._roots):
-            self._late[path] = None
+            self._unlisted[path] = None
 
     def record_data(self, stamps: Mapping[str, Stamp], *, but: Path) -> None:
         """Record the files and folders that an import has read, with these stamps, besides the DAG file `but`."""
@@ -275,10 +248,10 @@ class SourceFinder:
         files = (*self._files.items(), *self._data.items())
         return outdated or any(file.has_changed(path) for path, file in files)
 
-    def has_late_changes(self) -> bool:
+    def has_unlisted_changes(self) -> bool:
         """Whether a file has changed that is no part of the source of a DAG file, as parsing knows it."""
-        late = ((path, file) for path in list(self._late) if (file := self._files.get(path)) is not None)
-        return any(file.has_changed(path) for path, file in (*late, *self._data.items()))
+        unlisted = ((path, file) for path in list(self._unlisted) if (file := self._files.get(path)) is not None)
+        return any(file.has_changed(path) for path, file in (*unlisted, *self._data.items()))
 
     def record_names(self, path: str, names: frozenset[str]) -> None:
         """Record what functions of the module at `path` may import; see `names_in_functions`."""
@@ -309,7 +282,7 @@ class SourceFinder:
             for path in list(self._files):  # running tasks may import something meanwhile
                 linecache.cache.pop(path, None)  # it would compare time and size only
             self._files.clear()
-            self._late.clear()
+            self._unlisted.clear()
             self._data.clear()
 
     def _record_module(self, spec: ModuleSpec) -> None:
@@ -336,13 +309,14 @@ class SourceFinder:
         inside = str(root.absolute()) + os.sep
         path = [entry for entry in sys.path if (entry + os.sep).startswith(inside)]
         sys.path[:] = [entry for entry in sys.path if entry not in path]
-        parked = ParkedModules(path, self._files, self._modules, self._late, self._data, modules)
-        self._files, self._modules, self._late, self._data = {}, {}, {}, {}
+        parked = ParkedModules(path, self._files, self._modules, self._unlisted, self._data, modules)
+        self._files, self._modules, self._unlisted, self._data = {}, {}, {}, {}
         return parked
 
     def restore(self, parked: ParkedModules) -> None:
         """Put parked modules back; call `park` for the others before."""
-        self._files, self._modules, self._late, self._data = parked.files, parked.specs, parked.late, parked.data
+        self._files, self._modules = parked.files, parked.specs
+        self._unlisted, self._data = parked.unlisted, parked.data
         sys.modules.update(parked.modules)
         put_on_path(parked.path)
 
@@ -420,11 +394,7 @@ def _data(path: str, stamp: Stamp) -> _File | None:
         content, now = content_of(path)
     except OSError:
         return None
-    return _File(digest_of(content) if now == stamp else "", stamp, _is_settled(stamp))
-
-
-def _is_settled(stamp: Stamp) -> bool:
-    return time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns) > _SETTLED
+    return _File(digest_of(content) if now == stamp else "", stamp, stamp.is_settled())
 
 
 finder: Final = SourceFinder()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jinja2
 import jinja2.loaders
@@ -17,10 +16,9 @@ import jinja2.sandbox
 from jinja2 import nodes
 from jinja2.utils import missing
 
+from aiosched.authoring.base.file_stamps import Stamp
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import XComRef
-
-_SETTLED: Final = 2_000_000_000  # ns; after a more recent change a second one may leave the same metadata
 
 
 class TemplateOptions(Protocol):
@@ -53,28 +51,17 @@ class _Scope(jinja2.runtime.Context):
         return {**self.names, **super().get_all()}
 
 
-class _TemplateStamp(NamedTuple):
-    """Metadata of a file that differ when it has changed, or is another file."""
-
-    mtime_ns: int
-    ctime_ns: int
-    size: int
-    device: int
-    inode: int
-
-
 class _TemplateFiles(jinja2.FileSystemLoader):
     """Finds template files. One that changed is read again, whatever its modification time says."""
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
         """The text and the path of `template`, and what says whether that is still its text."""
-        now = time.time_ns()
         before = self._stamp(template)
+        settled = before is not None and before.is_settled()
         text, path, _ = super().get_source(environment, template)
-        settled = before is not None and now - before.ctime_ns > _SETTLED
         return text, path, lambda: settled and self._stamp(template) == before
 
-    def _stamp(self, template: str) -> _TemplateStamp | None:
+    def _stamp(self, template: str) -> Stamp | None:
         """That of the first file of this name in the folders."""
         parts = jinja2.loaders.split_template_path(template)
         for folder in self.searchpath:
@@ -83,9 +70,7 @@ class _TemplateFiles(jinja2.FileSystemLoader):
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):
-                return _TemplateStamp(
-                    status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_dev, status.st_ino
-                )
+                return Stamp.of(status)
         return None
 
 

@@ -30,11 +30,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from aiosched.authoring.base.file_stamps import read_whole
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
 from aiosched.authoring.dag.import_turns import AnotherInUse, ImportTurns
 from aiosched.authoring.dag.loader import drop_files, load_file
 from aiosched.authoring.dag.reads import noting_reads
-from aiosched.authoring.dag.sources import ParkedModules, digest_of, finder, read_whole, source_hash
+from aiosched.authoring.dag.sources import ParkedModules, digest_of, finder, source_hash
 from aiosched.authoring.runtime.lookups import answering
 from aiosched.bundles.kinds import places_of
 from aiosched.bundles.names import path_in
@@ -174,7 +175,7 @@ class FileDags:
             return None
         if code.is_fixed:
             return imported.dags.get(run.dag_id) if code.root.is_dir() else None  # somebody may have removed it
-        if not imported.serves(run, time.monotonic()) or finder.has_late_changes():
+        if not imported.serves(run, time.monotonic()) or finder.has_unlisted_changes():
             return None
         if imported.used_later and finder.has_changed_for(imported.used_later):
             return None
