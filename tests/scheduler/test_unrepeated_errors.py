@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.db.server.engine import Database
+from aiosched.scheduler.journal import journal
 from aiosched.scheduler.partitions import loading
+from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.runs import incomplete, new_runs, run_creation
+from aiosched.scheduler.session.isolation import Unrepeated
 from tests.one_dag import Broken
 from tests.scheduler.harness import NEW_YEAR, dag, running, task
 
@@ -49,3 +55,59 @@ async def test_what_fails_once_is_read_and_done_again(
             assert await it.runs(dag_id) == {"scheduled__2026-01-01T00:00:00+00:00": "success"}
         assert await it.fetch("SELECT * FROM dag_quarantine") == []
         await it.assert_consistent()
+
+
+async def test_changes_that_cannot_be_stored_once_are_decided_again(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, calls = journal.journal.write, 0
+
+    async def fails_once(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise Broken("it does not like this moment")
+        return await original(*args)
+
+    async with running(dsn, clock, dag("one", task("a"), task("b", after="a")), dag("two")) as it:
+        await it.trigger("one", "r")
+        await it.trigger("two", "r")
+        before = it.scheduler.metrics.recoveries
+        monkeypatch.setattr(journal.journal, "write", fails_once)
+        for attempt in list(it.executor.running.values()):
+            it.executor.succeed(attempt)
+        await it.finish_all()
+
+        assert calls > 1
+        assert it.scheduler.metrics.recoveries - before == 1
+        assert await it.runs("one") == await it.runs("two") == {"r": "success"}
+        assert await it.fetch("SELECT * FROM dag_quarantine") == []
+        await it.assert_consistent()
+
+
+async def test_what_fails_in_each_session_ends_the_scheduler_though_no_dag_fails_alone(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, db: Database
+) -> None:
+    original, calls = loading.load_unfinished_runs, 0
+
+    async def fails_for_many(*args: Any, of: Any, **options: Any) -> Any:
+        nonlocal calls
+        if of is None or len(of) > 1:
+            calls += 1
+            raise Broken("too many at once")
+        return await original(*args, of=of, **options)
+
+    async def run_until_it_fails() -> None:
+        async with running(dsn, clock, dag("one"), dag("two")) as it:
+            monkeypatch.setattr(loading, "load_unfinished_runs", fails_for_many)
+            async with it.session.locks.ownership:
+                await give_back(it.session, range(PARTITIONS))
+            await asyncio.wait([it.scheduler.failed])
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await run_until_it_fails()
+
+    assert raised.group_contains(Unrepeated, match="reading the runs: Broken: too many at once")
+    assert 3 < calls < 20
+    async with db.acquire() as conn:
+        assert await conn.fetch("SELECT 1 FROM dag_quarantine") == []

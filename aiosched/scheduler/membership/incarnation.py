@@ -53,6 +53,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.05  # seconds before the first retry; doubled for each further one, up to _LAST_PAUSE
 _LAST_PAUSE: Final = 2.0
+_MOST_UNREPEATED: Final = 5  # sessions in a row that may end by errors which did not come again for any DAG alone
 _LONG_LIFE: Final = 5.0  # a session that lived for more seconds than this resets the pause
 
 Step = Callable[[], Awaitable[float | None]]
@@ -96,7 +97,8 @@ class Incarnation:
 
     async def run(self) -> None:
         """Run sessions until stopped. Raises FencedOut when the lease is lost, and any error that is not transient."""
-        pause, failed = _FIRST_PAUSE, set[str]()  # DAGs that the session before has failed about
+        pause, unrepeated = _FIRST_PAUSE, 0
+        failed = set[str]()  # DAGs that the session before has failed about
         versions: Versions = {}
         while not self._stopping:
             began = time.monotonic()
@@ -112,8 +114,11 @@ class Incarnation:
                 await _withdraw_demands(session)
                 await self._run_loops(session)
             except Exception as error:
+                if time.monotonic() - began > _LONG_LIFE:
+                    pause, unrepeated = _FIRST_PAUSE, 0
                 if self._lost or not self._lease.trusted() or _is_fenced(error):
                     raise FencedOut("This scheduler has lost its lease; it registers again.") from error
+                unrepeated += (is_unrepeated := _is_unrepeated(error))
                 if failures := failures_in(error):
                     failed_again = not failed.isdisjoint(each.dag_id for each in failures)
                     failed = {each.dag_id for each in failures}
@@ -122,13 +127,12 @@ class Incarnation:
                     versions = session.cache.versions  # they never change, and reading them again takes long
                     if not failed_again:
                         continue
-                elif not _is_transient(error):
+                elif not _is_transient(error) or unrepeated > _MOST_UNREPEATED:
                     raise
                 session.env.metrics.recoveries += 1
-                logger.warning("%s; reading everything again", _summary(error))
-                lived = time.monotonic() - began
-                pause = _FIRST_PAUSE if lived > _LONG_LIFE else min(pause * 2, _LAST_PAUSE)
+                logger.warning("%s; reading everything again", _summary(error), exc_info=is_unrepeated and error)
                 await asyncio.sleep(pause)
+                pause = min(pause * 2, _LAST_PAUSE)
             finally:
                 session.close()
 
@@ -258,6 +262,12 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(_is_transient(each) for each in error.exceptions)
     return isinstance(error, StaleRows | Unrepeated) or is_retryable(error)
+
+
+def _is_unrepeated(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_unrepeated(each) for each in error.exceptions)
+    return isinstance(error, Unrepeated)
 
 
 def _summary(error: BaseException) -> str:

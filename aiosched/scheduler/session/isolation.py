@@ -36,6 +36,9 @@ class ReportFailure(DagFailure):
 class Unrepeated(Exception):
     """An unforeseen error in work for several DAGs that did not come again when each DAG was tried alone."""
 
+    def __init__(self, place: str, error: Exception) -> None:
+        super().__init__(f"{place}: {type(error).__name__}: {error}")
+
 
 def failure_of(error: Exception, dag_id: str, place: str) -> DagFailure:
     """`error` as a failure of this DAG in `place`, in words. Raises `error` itself if it concerns no single DAG."""
@@ -120,8 +123,7 @@ async def for_each_dag(
             except Exception as again:
                 failures.append(failure_of(again, dag_id, place))
         if not failures:
-            logger.exception("%s failed once, and not when each DAG was tried alone", place)
-            raise Unrepeated(f"{place}: {type(error).__name__}: {error}") from error
+            raise Unrepeated(place, error) from error
         if not is_about_all(failures, groups, held):
             raise_failures(failures)
         raise

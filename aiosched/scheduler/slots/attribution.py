@@ -17,6 +17,7 @@ from aiosched.core.values.messages import Report
 from aiosched.errors import DagFailure, StaleRows
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.session.isolation import (
+    Unrepeated,
     failure_of,
     failure_of_report,
     is_about_all,
@@ -76,13 +77,16 @@ async def attributing(session: Session) -> AsyncIterator[None]:
 async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
     """The DAGs because of which the batch that was sent last could not be stored; `error` is what it failed with.
 
-    Empty if it concerns no single DAG. Call it without a transaction of the journal.
+    Empty if it concerns no single DAG. Raises Unrepeated if the changes of each DAG can be stored alone. Call it
+    without a transaction of the journal.
     """
     batch = session.cache.unstored.storing
     if batch is None or isinstance(error, DagFailure) or not is_unforeseen(error):
         return []
     parts = parts_of(batch, session.cache)
     failing = await _failing(session.env.journal, list(parts.items()))
+    if parts and not failing:
+        raise Unrepeated("storing changes", error) from error
     if is_about_all(failing, parts, session.cache.dags):
         return []
     found: list[DagFailure] = []
