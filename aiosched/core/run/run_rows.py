@@ -13,7 +13,7 @@ from typing import Final
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import CallbackRequest, Effects, FinishedTry, Instance, Run
 from aiosched.core.graph.mapping import Lengths
-from aiosched.core.graph.previous_run import Past, waits_for_past
+from aiosched.core.graph.previous_run import PASSED, Past, waits_for_past
 from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.run.code import RunCode
 from aiosched.core.run.deferral import Deferrals
@@ -25,7 +25,6 @@ from aiosched.core.values.states import (
     HOLDING_SLOT,
     RUN_FINISHED,
     SCHEDULABLE,
-    SUCCEEDED,
     RunState,
     TaskEvent,
     TaskState,
@@ -138,13 +137,11 @@ class RunRows:
         return () if found is None else (found,)
 
     def all_succeeded(self, task_id: str) -> bool | None:
-        """Whether all instances of a task are success or skipped; None if it has none in this run."""
+        """Whether all instances of a task are success or skipped, or removed; None if it has none in this run."""
         task = self.graph.index.get(task_id)
         if task is None or not self._upstream_counts.of(task):
             return None
-        return not self._upstream_counts.open[task] and all(
-            i.state in SUCCEEDED for i in self._upstream_counts.of(task)
-        )
+        return not self._upstream_counts.open[task] and all(i.state in PASSED for i in self._upstream_counts.of(task))
 
     def waits_for_past(self, task: int) -> str | None:
         """Why earlier runs keep a task waiting, as one line of text; None if they do not (6)."""
