@@ -129,28 +129,25 @@ class StateCounts:
     __hash__ = None  # type: ignore[assignment]
 
 
-def judge(
-    rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0, map_index: int = -1
-) -> TriggerVerdict:
+def judge(rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0) -> TriggerVerdict:
     """The verdict of `rule` on a task instance with `total` direct upstream instances, of which `counts` have finished.
 
     Settling takes precedence over running, and happens as soon as it is certain: a task with a failed upstream does not
-    wait for the others. A task without upstreams runs. `total_setup` counts the upstreams that are setups, `map_index`
-    is the instance's own.
+    wait for the others. A task without upstreams runs. `total_setup` counts the upstreams that are setups.
 
     Source: the semantics reference, section 5.2.
     """
     if total == 0 or (rule is TriggerRule.ALL_SUCCESS and counts.success >= total):
         return RUN
-    return _JUDGES[rule](counts, total, total_setup, map_index)
+    return _JUDGES[rule](counts, total, total_setup)
 
 
-def judge_setups(counts: StateCounts, total: int, map_index: int = -1) -> TriggerVerdict:
+def judge_setups(counts: StateCounts, total: int) -> TriggerVerdict:
     """The verdict on a normal task of its relevant setups that are not direct upstreams (`Graph.indirect_setups`).
 
     If it settles the task, the trigger rule does not apply. Source: section 8.3.
     """
-    return _all_success(counts, total, 0, map_index) if total else RUN
+    return _all_success(counts, total, 0) if total else RUN
 
 
 def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "upstream") -> str:
@@ -176,36 +173,34 @@ def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "
 
 
 # One function per rule: the tests that settle in the order of the table, then the test to run.
-Judge = Callable[[StateCounts, int, int, int], TriggerVerdict]
+Judge = Callable[[StateCounts, int, int], TriggerVerdict]
 
 
-def _all_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     if c.skipped > 0:
         return SKIPPED
-    if c.removed > 0 and c.success > 0 and map_index > -1 and map_index >= c.success:
-        return TriggerVerdict.REMOVED
     return RUN if total - c.success - c.removed <= 0 else WAIT
 
 
-def _all_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_failed(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.success + c.skipped > 0:
         return SKIPPED
     return RUN if total - c.failed - c.upstream_failed - c.removed <= 0 else WAIT
 
 
-def _all_done(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_done(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     return RUN if c.done >= total else WAIT
 
 
-def _all_skipped(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_skipped(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.success + c.failed + c.upstream_failed > 0:
         return SKIPPED
     return RUN if total - c.skipped <= 0 else WAIT
 
 
-def _one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _one_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.success >= 1:
         return RUN
     if c.done < total:
@@ -213,25 +208,25 @@ def _one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -
     return SKIPPED if c.done == c.skipped else UPSTREAM_FAILED
 
 
-def _one_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _one_failed(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed >= 1:
         return RUN
     return SKIPPED if c.done >= total else WAIT
 
 
-def _one_done(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _one_done(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.success + c.failed >= 1:
         return RUN
     return SKIPPED if c.done >= total else WAIT
 
 
-def _none_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _none_failed(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     return RUN if total - c.success - c.skipped - c.removed <= 0 else WAIT
 
 
-def _none_failed_min_one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _none_failed_min_one_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     if c.skipped == total:
@@ -241,13 +236,13 @@ def _none_failed_min_one_success(c: StateCounts, total: int, total_setup: int, m
     return RUN if total - c.success - c.skipped - c.removed <= 0 else WAIT
 
 
-def _none_skipped(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _none_skipped(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.skipped > 0:
         return SKIPPED
     return RUN if c.done >= total else WAIT
 
 
-def _all_done_min_one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_done_min_one_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.skipped > 0:
         return SKIPPED
     if c.success + c.failed + c.upstream_failed + c.removed < total:
@@ -255,7 +250,7 @@ def _all_done_min_one_success(c: StateCounts, total: int, total_setup: int, map_
     return RUN if c.success >= 1 else UPSTREAM_FAILED
 
 
-def _all_done_setup_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_done_setup_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.done < total:
         return WAIT
     if total_setup == 0 or c.success_setup >= 1:
@@ -263,7 +258,7 @@ def _all_done_setup_success(c: StateCounts, total: int, total_setup: int, map_in
     return SKIPPED if c.skipped_setup >= total_setup else UPSTREAM_FAILED
 
 
-def _always(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _always(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     return RUN
 
 

@@ -17,7 +17,8 @@ from aiosched.core.graph.previous_run import PASSED, Past, waits_for_past
 from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.run.code import RunCode
 from aiosched.core.run.deferral import Deferrals
-from aiosched.core.run.upstream_counts import Pending, UpstreamCounts
+from aiosched.core.run.pending import Pending
+from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, RunInfo
 from aiosched.core.values.states import (
     ACTIVE_FOR_TASK_LIMITS,
