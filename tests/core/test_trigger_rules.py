@@ -202,14 +202,36 @@ def test_an_unknown_rule_is_refused_with_the_nearest_one() -> None:
         (R.ONE_SUCCESS, ["skipped", "waiting"], "0 of 2 upstreams succeeded (one_success); 1 skipped"),
         (R.ONE_FAILED, ["upstream_failed"], "1 of 1 upstream failed or upstream-failed (one_failed)"),
         (R.ALL_DONE, ["removed", "waiting"], "1 of 2 upstreams done (all_done); 1 removed"),
+        (
+            R.NONE_FAILED_MIN_ONE_SUCCESS,
+            ["skipped"],
+            "1 of 1 upstream succeeded or skipped (none_failed_min_one_success); none succeeded",
+        ),
+        (
+            R.NONE_FAILED_MIN_ONE_SUCCESS,
+            ["skipped", "success"],
+            "2 of 2 upstreams succeeded or skipped (none_failed_min_one_success)",
+        ),
+        (
+            R.ALL_DONE_MIN_ONE_SUCCESS,
+            ["failed", "failed"],
+            "2 of 2 upstreams done (all_done_min_one_success); none succeeded, 2 failed",
+        ),
+        (
+            R.ALL_DONE_SETUP_SUCCESS,
+            ["setup:skipped", "success"],
+            "2 of 2 upstreams done (all_done_setup_success); no setup succeeded, 1 skipped",
+        ),
+        (R.ALL_DONE_SETUP_SUCCESS, ["setup:success", "success"], "2 of 2 upstreams done (all_done_setup_success)"),
+        (R.ALL_DONE_SETUP_SUCCESS, ["success"], "1 of 1 upstream done (all_done_setup_success)"),
         (R.ALWAYS, ["waiting"], "does not wait for upstreams (always)"),
         (R.ALL_SUCCESS, [], "no upstreams"),
     ],
 )
 def test_the_progress_is_told_in_one_line(rule: TriggerRule, upstreams: list[str], text: str) -> None:
-    counts, total, _ = counted(upstreams)
+    counts, total, setups = counted(upstreams)
 
-    assert explain(rule, counts, total) == text
+    assert explain(rule, counts, total, setups) == text
 
 
 @pytest.mark.parametrize("rule", list(R))

@@ -150,7 +150,7 @@ def judge_setups(counts: StateCounts, total: int) -> TriggerVerdict:
     return _all_success(counts, total, 0) if total else RUN
 
 
-def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "upstream") -> str:
+def explain(rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0, *, noun: str = "upstream") -> str:
     """The progress of the upstreams in terms of the rule, as one line of text. `noun` names the upstreams."""
     if total == 0:
         return "no upstreams"
@@ -159,7 +159,10 @@ def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "
     number, verb = _PROGRESS[rule](counts)
     what = f"{noun}{'s' if total > 1 else ''} " if noun else ""
     text = f"{number} of {total} {what}{verb} ({rule})"
-    others = [
+    others = ["none succeeded"] if rule in _MIN_ONE_SUCCESS and not counts.success else []
+    if rule is TriggerRule.ALL_DONE_SETUP_SUCCESS and total_setup and not counts.success_setup:
+        others.append("no setup succeeded")
+    others += [
         f"{count} {word}"
         for count, word in (
             (counts.failed, "failed"),
@@ -279,6 +282,8 @@ _JUDGES: Final[Mapping[TriggerRule, Judge]] = MappingProxyType(
         TriggerRule.ALWAYS: _always,
     }
 )
+
+_MIN_ONE_SUCCESS: Final = frozenset({TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS, TriggerRule.ALL_DONE_MIN_ONE_SUCCESS})
 
 # What a rule counts as progress, for `explain`.
 _PROGRESS: Final[Mapping[TriggerRule, Callable[[StateCounts], tuple[int, str]]]] = MappingProxyType(

@@ -276,8 +276,7 @@ class UpstreamCounts:
             return "a setup that it needs did not succeed"
         if graph.mappings is not None and self.judge_producers(instance).settles:
             return "a task that it is mapped over did not succeed"
-        counts, total, _ = self.upstreams(instance)
-        return explain(graph.rules[task], counts, total)
+        return explain(graph.rules[task], *self.upstreams(instance))
 
     def judge_producers(self, instance: Instance) -> TriggerVerdict:
         """The verdict of its producers (26.6)."""
