@@ -111,7 +111,7 @@ class TestExpanding:
         assert seen(board) == seen(again) == before
         assert (again.effects.rows.expanded, again.effects.rows.created) == ([], [])
 
-    def test_a_removed_index_is_decided_by_the_number_of_successes(self) -> None:
+    def test_behind_a_removed_index_everything_is_as_if_it_had_never_been(self) -> None:
         board = begun(task("p"), mapped("m", "p", inputs=over("p")), mapped("n", "m", inputs=over(3)))
         finish(board, "p", value=2)
         finish(board, "m[0]", "m[1]")
@@ -123,7 +123,7 @@ class TestExpanding:
 
         assert seen(board) == {
             "p": "success", "m[0]": "success", "m[1]": "removed",
-            "n[0]": "scheduled", "n[1]": "removed", "n[2]": "removed",
+            "n[0]": "scheduled", "n[1]": "scheduled", "n[2]": "scheduled",
         }  # fmt: skip
 
 
@@ -136,7 +136,7 @@ class TestLaterChanges:
             (3, {"m[0]": "scheduled", "m[1]": "scheduled", "m[2]": "scheduled"}),
             (2, {"m[0]": "scheduled", "m[1]": "scheduled"}),
             (1, {"m[0]": "scheduled", "m[1]": "removed"}),
-            (0, {"m[0]": "removed", "m[1]": "removed"}),
+            (0, {"m[0]": "skipped", "m[1]": "removed"}),
             (None, {"m[0]": "scheduled", "m[1]": "scheduled"}),
         ],
     )

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from board_player import NOW, board_of, new_run
 from graph_builders import mapped, over, task
-from mapping_builders import at, begin, begun, finish, seen
+from mapping_builders import at, begin, begun, clear, finish, seen
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
@@ -54,10 +54,13 @@ def test_the_previous_run_may_be_manual_without_catchup_only() -> None:
         (before(seen_before=frozenset({"a"})), {}, True, False),
         (before(("a", S.SUCCESS)), {}, True, True),  # 6.
         (before(("a", S.SKIPPED)), {}, True, True),
-        *((before(("a", state)), {}, True, False) for state in set(S) - {S.SUCCESS, S.SKIPPED}),
+        *((before(("a", state)), {}, True, False) for state in set(S) - {S.SUCCESS, S.SKIPPED, S.REMOVED}),
         (before(("a", S.SUCCESS), ("a", S.FAILED)), {}, True, False),  # all map indexes
+        (before(("a", S.SUCCESS), ("a", S.REMOVED)), {}, True, True),  # but those that were removed
+        (before(("a", S.REMOVED)), {}, True, True),
         (before(("a", S.SUCCESS), ("down", S.RUNNING)), {}, True, True),  # 7.
         (before(("a", S.SUCCESS), ("down", S.RUNNING)), {"wait_for_downstream": True}, True, False),
+        (before(("a", S.SUCCESS), ("down", S.REMOVED)), {"wait_for_downstream": True}, True, True),
         (before(("a", S.SUCCESS), ("down", S.SKIPPED)), {"wait_for_downstream": True}, True, True),
         (before(("a", S.SUCCESS), ("far", S.FAILED)), {"wait_for_downstream": True}, True, True),
         (before(("a", S.SUCCESS)), {"wait_for_downstream": True}, True, True),
@@ -202,6 +205,24 @@ class TestOnABoard:
         assert board.all_succeeded("m") is True
         assert board.all_succeeded("nowhere") is None
         assert at(board, "x").state is TaskState.SCHEDULED
+
+    @pytest.mark.parametrize("length", [1, 0])
+    def test_a_run_that_was_cleared_and_has_fewer_values_now_answers_without_those_that_were_removed(
+        self, length: int
+    ) -> None:
+        board = begun(task("p"), mapped("m", "p", inputs=over("p")))
+        finish(board, "p", value=2)
+        finish(board, "m[0]", "m[1]")
+        clear(board, "p", "m[0]", "m[1]")
+        finish(board, "p", value=length)
+        if length:
+            assert board.all_succeeded("m") is False
+            finish(board, "m[0]")
+        stored = StoredRun((board.graph.task_ids[i.task], i.state) for i in board)
+
+        assert seen(board)["m[1]"] == "removed"
+        assert board.all_succeeded("m") is True
+        assert stored.all_succeeded("m") is True
 
 
 def test_a_task_without_a_row_is_none_for_the_next_run() -> None:

@@ -35,7 +35,7 @@ none                     ; scheduled        ; READY
 none                     ; success          ; EMPTY
 none                     ; deferred         ; DEFERRED
 none                     ; upstream_failed  ; SETTLED_UPSTREAM_FAILED
-none                     ; skipped          ; SETTLED_SKIPPED
+none                     ; skipped          ; SETTLED_SKIPPED SETTLED_EMPTY
 none                     ; removed          ; SETTLED_REMOVED
 scheduled queued up_for_retry up_for_reschedule deferred restarting upstream_failed removed ; skipped ; SETTLED_SKIPPED
 up_for_retry up_for_reschedule ; upstream_failed ; SETTLED_UPSTREAM_FAILED
@@ -86,6 +86,8 @@ shutdown                 ; failed           ; FAILED_FINALLY
 shutdown                 ; none             ; LOST
 scheduled queued running restarting shutdown up_for_retry up_for_reschedule deferred ; removed ; SETTLED_REMOVED
 success skipped failed upstream_failed ; removed ; SETTLED_REMOVED
+scheduled queued running restarting shutdown up_for_retry up_for_reschedule deferred ; skipped ; SETTLED_EMPTY
+success failed upstream_failed removed ; skipped ; SETTLED_EMPTY
 """
 
 

@@ -19,10 +19,9 @@ PLAIN = ("success", "skipped", "failed", "upstream_failed", "removed", "waiting"
 class Seen:
     """The states of the upstreams."""
 
-    def __init__(self, upstreams: Sequence[str], map_index: int) -> None:
+    def __init__(self, upstreams: Sequence[str]) -> None:
         self.setups = [name.removeprefix("setup:") for name in upstreams if name.startswith("setup:")]
         self.states = [name.removeprefix("setup:") for name in upstreams]
-        self.map_index = map_index
         self.finished = "waiting" not in self.states
 
     def any(self, *states: str) -> bool:
@@ -37,15 +36,6 @@ def _settled(rule: str, seen: Seen) -> str | None:
         "all_success": [
             (lambda: seen.any("failed", "upstream_failed"), UPSTREAM_FAILED),
             (lambda: seen.any("skipped"), SKIP),
-            (
-                lambda: (
-                    seen.any("removed")
-                    and seen.any("success")
-                    and seen.map_index >= 0
-                    and seen.map_index >= seen.states.count("success")
-                ),
-                REMOVED,
-            ),
         ],
         "all_failed": [(lambda: seen.any("success", "skipped"), SKIP)],
         "all_skipped": [(lambda: seen.any("success", "failed", "upstream_failed"), SKIP)],
@@ -97,9 +87,9 @@ def _runs(rule: str, seen: Seen) -> bool:
     }[rule]()
 
 
-def expected(rule: str, upstreams: Sequence[str], map_index: int = -1) -> str:
+def expected(rule: str, upstreams: Sequence[str]) -> str:
     """run, wait, or the state that `rule` settles a task with these `upstreams` in."""
     if not upstreams:
         return RUN
-    seen = Seen(upstreams, map_index)
+    seen = Seen(upstreams)
     return _settled(rule, seen) or (RUN if _runs(rule, seen) else WAIT)

@@ -12,7 +12,7 @@ import pytest
 from aiosched.authoring import DAG, BranchPythonOperator, EmptyOperator, Param, PythonOperator, ShortCircuitOperator
 from aiosched.clock import FakeClock
 from aiosched.core.values.states import RunState, TaskState
-from aiosched.errors import FailTask, NotFound, ParamError, RescheduleTask, SkipTask
+from aiosched.errors import FailTask, NotFound, ParamError, Refused, RescheduleTask, SkipTask
 from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
 
 S = TaskState
@@ -143,6 +143,17 @@ async def test_a_mocked_value_that_a_task_could_not_return_fails_it() -> None:
 
     assert run.task("int").state is S.FAILED
     assert (run.task("int").reason or "").startswith("mocked: UnusableResult: return_value is an object")
+
+
+async def test_a_date_before_the_start_is_refused_unless_one_task_is_asked_for() -> None:
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 2, tzinfo=UTC)) as dag:
+        EmptyOperator(task_id="a")
+    before = datetime(2026, 1, 1, tzinfo=UTC)
+
+    with pytest.raises(Refused, match="No task of DAG 'd' can run with the logical date 2026-01-01 00:00:00 UTC"):
+        await run_dag_test(dag, logical_date=before)
+
+    assert states(await run_dag_test(dag, logical_date=before, only_task="a")) == {"a": S.SUCCESS}
 
 
 async def test_one_task_runs_alone() -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from aiosched.clock import FakeClock
+from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.messages import SkipDecision
+from aiosched.errors import Refused
 from tests.scheduler.harness import NEW_YEAR, chain, dag, running, task
 
 
@@ -136,10 +140,18 @@ async def test_an_empty_task_succeeds_without_an_executor(dsn: str, clock: FakeC
 
 
 async def test_a_run_without_tasks_succeeds_at_once(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", task("late", start_date=NEW_YEAR + timedelta(days=9)))) as it:
+    async with running(dsn, clock, DagSpec(dag_id="d")) as it:
         await it.trigger("d", "r", logical_date=NEW_YEAR)
 
         assert await it.runs("d") == {"r": "success"}
+
+
+async def test_a_run_whose_date_no_task_takes_is_refused(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("late", start_date=NEW_YEAR + timedelta(days=9)))) as it:
+        with pytest.raises(Refused, match="No task of DAG 'd' can run with the logical date"):
+            await it.trigger("d", "r", logical_date=NEW_YEAR)
+
+        assert await it.runs("d") == {}
 
 
 # -- retries ----------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ async def test_a_run_that_was_cleared_grows_and_shrinks_with_the_value(dsn: str,
         for value, states in (
             ([1, 2, 3], {0: "success", 1: "success", 2: "success"}),
             ([1], {0: "success", 1: "removed", 2: "removed"}),
+            ([], {0: "skipped", 1: "removed", 2: "removed"}),
+            ([1, 2], {0: "success", 1: "success", 2: "removed"}),
         ):
             await it.ask("clear", "d", run_ids=["r"])
             await returns(it, "p", value)

@@ -9,6 +9,8 @@ import pytest
 
 from aiosched.core.graph.spec import DagSpec, LiteralLength, MappingSpec, TaskOutput, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerRule
+from aiosched.core.timetables.interval import CronDataIntervalTimetable
+from aiosched.errors import Refused
 from aiosched.testing import World, never_ends, succeeds
 
 START = datetime(2026, 1, 10, tzinfo=UTC)
@@ -48,11 +50,65 @@ async def test_a_task_whose_dates_exclude_the_logical_date_has_no_instance(
 ) -> None:
     """A run without a logical date has them all; so has a backfill: tests/core/test_run_creation.py."""
     async with World(now=START) as world:
-        world.add(DagSpec(dag_id="d", tasks=(task("a", **fields),), **of_dag))
+        world.add(DagSpec(dag_id="d", tasks=(task("a", **fields), task("always")), **of_dag))
+        if has_date and of_dag and not is_there:  # nor has any other task
+            with pytest.raises(Refused, match="No task of DAG 'd' can run with the logical date"):
+                world.trigger("d", logical_date=START)
+            return
 
         run = world.trigger("d", logical_date=START if has_date else None)
 
-        assert world.states("d", run) == ({"a": None} if is_there or not has_date else {})
+        assert set(world.states("d", run)) - {"always"} == ({"a"} if is_there or not has_date else set())
+
+
+LATER = START + timedelta(days=1)
+FIRST = "its first start_date is 2026-01-11 00:00:00 UTC"
+LAST = "its last end_date is 2026-01-11 00:00:00 UTC"
+DAILY = {"timetable": CronDataIntervalTimetable("@daily", "UTC")}
+
+
+@pytest.mark.parametrize(
+    ("fields", "of_dag", "why"),
+    [
+        ({}, {"start_date": LATER}, f"{FIRST}; choose a later date."),
+        ({"start_date": LATER}, {}, f"{FIRST}; choose a later date."),
+        ({}, {"end_date": START - MINUTE}, "its last end_date is 2026-01-09 23:59:00 UTC; choose another date."),
+        (
+            {"start_date": LATER},
+            {"start_date": START - MINUTE, "end_date": LATER},
+            f"its first start_date is 2026-01-09 23:59:00 UTC and {LAST}; choose another date.",
+        ),
+        (
+            {},
+            {"start_date": LATER, **DAILY},
+            f"{FIRST}; choose a later date, or backfill this one: a backfill ignores these dates.",
+        ),
+        (
+            {},
+            {"start_date": LATER, "allowed_run_types": ("manual",), **DAILY},
+            f"{FIRST}; choose a later date.",
+        ),
+    ],
+)
+async def test_a_run_that_would_have_no_task_is_refused(
+    fields: dict[str, Any], of_dag: dict[str, Any], why: str
+) -> None:
+    async with World(now=START) as world:
+        world.add(DagSpec(dag_id="d", tasks=(task("a", **fields),), **of_dag))
+
+        with pytest.raises(Refused) as refused:
+            world.trigger("d", logical_date=START)
+
+    assert str(refused.value) == f"No task of DAG 'd' can run with the logical date 2026-01-10 00:00:00 UTC: {why}"
+
+
+async def test_a_dag_without_tasks_has_runs_at_any_date() -> None:
+    async with World(now=START) as world:
+        world.add(DagSpec(dag_id="d", start_date=LATER))
+
+        run = world.trigger("d", logical_date=START)
+
+        assert world.states("d", run) == {}
 
 
 @pytest.mark.parametrize("rule", [str(rule) for rule in TriggerRule if rule != "all_done_setup_success"])

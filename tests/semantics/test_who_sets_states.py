@@ -28,7 +28,7 @@ WAITS = Deferral(classpath="x.Trigger", kwargs="{}", next_method="go_on")
 # Who: the events that they cause, and the states that these lead to.
 SETTERS: dict[str, tuple[str, str]] = {
     "scheduler, run evaluation": (
-        """READY EMPTY SETTLED_SKIPPED SETTLED_UPSTREAM_FAILED SETTLED_REMOVED RESTORED RUN_TIMED_OUT
+        """READY EMPTY SETTLED_SKIPPED SETTLED_UPSTREAM_FAILED SETTLED_REMOVED SETTLED_EMPTY RESTORED RUN_TIMED_OUT
         FAIL_FAST_RUNNING FAIL_FAST_WAITING""",
         "scheduled success skipped upstream_failed removed none failed",  # failed: fail_fast (2.3)
     ),

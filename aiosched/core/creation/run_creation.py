@@ -258,6 +258,21 @@ def tasks_of_run(spec: DagSpec, run: PlannedRun) -> tuple[int, ...]:
     return tuple(i for i, task in tasks if task.start_date is task.end_date is None or _in_window(task, date))
 
 
+def tasks_of_manual_run(spec: DagSpec, run: PlannedRun) -> tuple[int, ...]:
+    """As `tasks_of_run`, for a run that a user requests: Refused if it would have none of the DAG's tasks."""
+    found, date = tasks_of_run(spec, run), run.logical_date
+    if found or not spec.tasks or date is None:
+        return found
+    limits = restriction_of(spec)
+    named = (("first start_date", limits.earliest), ("last end_date", limits.latest))
+    dates = " and ".join(f"its {name} is {stamp(limit)}" for name, limit in named if limit is not None)
+    other = "a later date" if limits.earliest is not None and date < limits.earliest else "another date"
+    if spec.timetable.periodic and allows(spec, RunType.BACKFILL):
+        other += ", or backfill this one: a backfill ignores these dates"
+    name = f"DAG {spec.dag_id!r}"
+    raise Refused(f"No task of {name} can run with the logical date {stamp(date)}: {dates}; choose {other}.")
+
+
 def _in_window(of: DagSpec | TaskSpec, date: datetime) -> bool:
     return (of.start_date is None or of.start_date <= date) and (of.end_date is None or date <= of.end_date)
 

@@ -15,13 +15,14 @@ from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.values.states import SUCCEEDED, RunType, TaskState
 
 _NOT_MANUAL: Final = frozenset(RunType) - {RunType.MANUAL}
+PASSED: Final = SUCCEEDED | {TaskState.REMOVED}  # an index without a value any more holds nobody back
 
 
 class PreviousRun(Protocol):
     """The previous run, as far as it matters: a `Board` or a `StoredRun`."""
 
     def all_succeeded(self, task_id: str) -> bool | None:
-        """Whether all instances of the task are success or skipped; None if it has none in that run."""
+        """Whether all instances of the task are success or skipped, or removed; None if it has none in that run."""
         ...
 
 
@@ -33,7 +34,7 @@ class StoredRun:
     def __init__(self, states: Iterable[tuple[str, TaskState]]) -> None:
         self._succeeded: dict[str, bool] = {}
         for task_id, state in states:
-            self._succeeded[task_id] = self._succeeded.get(task_id, True) and state in SUCCEEDED
+            self._succeeded[task_id] = self._succeeded.get(task_id, True) and state in PASSED
 
     def all_succeeded(self, task_id: str) -> bool | None:
         return self._succeeded.get(task_id)

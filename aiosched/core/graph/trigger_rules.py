@@ -129,31 +129,28 @@ class StateCounts:
     __hash__ = None  # type: ignore[assignment]
 
 
-def judge(
-    rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0, map_index: int = -1
-) -> TriggerVerdict:
+def judge(rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0) -> TriggerVerdict:
     """The verdict of `rule` on a task instance with `total` direct upstream instances, of which `counts` have finished.
 
     Settling takes precedence over running, and happens as soon as it is certain: a task with a failed upstream does not
-    wait for the others. A task without upstreams runs. `total_setup` counts the upstreams that are setups, `map_index`
-    is the instance's own.
+    wait for the others. A task without upstreams runs. `total_setup` counts the upstreams that are setups.
 
     Source: the semantics reference, section 5.2.
     """
     if total == 0 or (rule is TriggerRule.ALL_SUCCESS and counts.success >= total):
         return RUN
-    return _JUDGES[rule](counts, total, total_setup, map_index)
+    return _JUDGES[rule](counts, total, total_setup)
 
 
-def judge_setups(counts: StateCounts, total: int, map_index: int = -1) -> TriggerVerdict:
+def judge_setups(counts: StateCounts, total: int) -> TriggerVerdict:
     """The verdict on a normal task of its relevant setups that are not direct upstreams (`Graph.indirect_setups`).
 
     If it settles the task, the trigger rule does not apply. Source: section 8.3.
     """
-    return _all_success(counts, total, 0, map_index) if total else RUN
+    return _all_success(counts, total, 0) if total else RUN
 
 
-def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "upstream") -> str:
+def explain(rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0, *, noun: str = "upstream") -> str:
     """The progress of the upstreams in terms of the rule, as one line of text. `noun` names the upstreams."""
     if total == 0:
         return "no upstreams"
@@ -162,7 +159,10 @@ def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "
     number, verb = _PROGRESS[rule](counts)
     what = f"{noun}{'s' if total > 1 else ''} " if noun else ""
     text = f"{number} of {total} {what}{verb} ({rule})"
-    others = [
+    others = ["none succeeded"] if rule in _MIN_ONE_SUCCESS and not counts.success else []
+    if rule is TriggerRule.ALL_DONE_SETUP_SUCCESS and total_setup and not counts.success_setup:
+        others.append("no setup succeeded")
+    others += [
         f"{count} {word}"
         for count, word in (
             (counts.failed, "failed"),
@@ -176,36 +176,34 @@ def explain(rule: TriggerRule, counts: StateCounts, total: int, *, noun: str = "
 
 
 # One function per rule: the tests that settle in the order of the table, then the test to run.
-Judge = Callable[[StateCounts, int, int, int], TriggerVerdict]
+Judge = Callable[[StateCounts, int, int], TriggerVerdict]
 
 
-def _all_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     if c.skipped > 0:
         return SKIPPED
-    if c.removed > 0 and c.success > 0 and map_index > -1 and map_index >= c.success:
-        return TriggerVerdict.REMOVED
     return RUN if total - c.success - c.removed <= 0 else WAIT
 
 
-def _all_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_failed(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.success + c.skipped > 0:
         return SKIPPED
     return RUN if total - c.failed - c.upstream_failed - c.removed <= 0 else WAIT
 
 
-def _all_done(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_done(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     return RUN if c.done >= total else WAIT
 
 
-def _all_skipped(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_skipped(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.success + c.failed + c.upstream_failed > 0:
         return SKIPPED
     return RUN if total - c.skipped <= 0 else WAIT
 
 
-def _one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _one_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.success >= 1:
         return RUN
     if c.done < total:
@@ -213,25 +211,25 @@ def _one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -
     return SKIPPED if c.done == c.skipped else UPSTREAM_FAILED
 
 
-def _one_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _one_failed(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed >= 1:
         return RUN
     return SKIPPED if c.done >= total else WAIT
 
 
-def _one_done(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _one_done(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.success + c.failed >= 1:
         return RUN
     return SKIPPED if c.done >= total else WAIT
 
 
-def _none_failed(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _none_failed(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     return RUN if total - c.success - c.skipped - c.removed <= 0 else WAIT
 
 
-def _none_failed_min_one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _none_failed_min_one_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.failed + c.upstream_failed > 0:
         return UPSTREAM_FAILED
     if c.skipped == total:
@@ -241,13 +239,13 @@ def _none_failed_min_one_success(c: StateCounts, total: int, total_setup: int, m
     return RUN if total - c.success - c.skipped - c.removed <= 0 else WAIT
 
 
-def _none_skipped(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _none_skipped(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.skipped > 0:
         return SKIPPED
     return RUN if c.done >= total else WAIT
 
 
-def _all_done_min_one_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_done_min_one_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.skipped > 0:
         return SKIPPED
     if c.success + c.failed + c.upstream_failed + c.removed < total:
@@ -255,7 +253,7 @@ def _all_done_min_one_success(c: StateCounts, total: int, total_setup: int, map_
     return RUN if c.success >= 1 else UPSTREAM_FAILED
 
 
-def _all_done_setup_success(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _all_done_setup_success(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     if c.done < total:
         return WAIT
     if total_setup == 0 or c.success_setup >= 1:
@@ -263,7 +261,7 @@ def _all_done_setup_success(c: StateCounts, total: int, total_setup: int, map_in
     return SKIPPED if c.skipped_setup >= total_setup else UPSTREAM_FAILED
 
 
-def _always(c: StateCounts, total: int, total_setup: int, map_index: int) -> TriggerVerdict:
+def _always(c: StateCounts, total: int, total_setup: int) -> TriggerVerdict:
     return RUN
 
 
@@ -284,6 +282,8 @@ _JUDGES: Final[Mapping[TriggerRule, Judge]] = MappingProxyType(
         TriggerRule.ALWAYS: _always,
     }
 )
+
+_MIN_ONE_SUCCESS: Final = frozenset({TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS, TriggerRule.ALL_DONE_MIN_ONE_SUCCESS})
 
 # What a rule counts as progress, for `explain`.
 _PROGRESS: Final[Mapping[TriggerRule, Callable[[StateCounts], tuple[int, str]]]] = MappingProxyType(

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from aiosched.core.graph.instances import Instance
 from aiosched.core.run.run_rows import RunRows
-from aiosched.core.values.states import SCHEDULABLE, TaskEvent, TaskState
+from aiosched.core.values.states import SCHEDULABLE, TRANSITIONS, TaskEvent, TaskState
 
 
 class Expansion(RunRows):
@@ -69,7 +69,7 @@ class Expansion(RunRows):
             if number:
                 self._expand(instance, sizes)
             else:
-                self._settle(instance, TaskEvent.SETTLED_SKIPPED, now, "there is nothing to map over")
+                self._settle(instance, TaskEvent.SETTLED_EMPTY, now, TaskEvent.SETTLED_EMPTY.value)
             return False
         if self._sizes.get(task) != sizes:
             self._revise(task, sizes, now)
@@ -139,9 +139,13 @@ class Expansion(RunRows):
             self.effects.rows.created.append(instance)
 
     def _remove(self, instance: Instance, number: int, now: datetime) -> None:
-        if instance.state is not TaskState.REMOVED:
+        """There is no value for an instance. Without any values the first one stays and is skipped, as in a new run."""
+        is_last = number == 0 and instance.map_index == 0
+        event = TaskEvent.SETTLED_EMPTY if is_last else TaskEvent.SETTLED_REMOVED
+        if (instance.state, event) in TRANSITIONS:
             self._forget_values(instance)
-            self._stop(instance, now, TaskEvent.SETTLED_REMOVED, f"there are {number} values to map over now")
+            reason = event.value if is_last else f"there are {number} values to map over now"
+            self._stop(instance, now, event, reason)
 
     def _resize(self, task: int, sizes: tuple[int, ...]) -> None:
         self._sizes[task] = sizes

@@ -13,11 +13,12 @@ from typing import Final
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import CallbackRequest, Effects, FinishedTry, Instance, Run
 from aiosched.core.graph.mapping import Lengths
-from aiosched.core.graph.previous_run import Past, waits_for_past
+from aiosched.core.graph.previous_run import PASSED, Past, waits_for_past
 from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.run.code import RunCode
 from aiosched.core.run.deferral import Deferrals
-from aiosched.core.run.upstream_counts import Pending, UpstreamCounts
+from aiosched.core.run.pending import Pending
+from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, RunInfo
 from aiosched.core.values.states import (
     ACTIVE_FOR_TASK_LIMITS,
@@ -25,7 +26,6 @@ from aiosched.core.values.states import (
     HOLDING_SLOT,
     RUN_FINISHED,
     SCHEDULABLE,
-    SUCCEEDED,
     RunState,
     TaskEvent,
     TaskState,
@@ -138,13 +138,11 @@ class RunRows:
         return () if found is None else (found,)
 
     def all_succeeded(self, task_id: str) -> bool | None:
-        """Whether all instances of a task are success or skipped; None if it has none in this run."""
+        """Whether all instances of a task are success or skipped, or removed; None if it has none in this run."""
         task = self.graph.index.get(task_id)
         if task is None or not self._upstream_counts.of(task):
             return None
-        return not self._upstream_counts.open[task] and all(
-            i.state in SUCCEEDED for i in self._upstream_counts.of(task)
-        )
+        return not self._upstream_counts.open[task] and all(i.state in PASSED for i in self._upstream_counts.of(task))
 
     def waits_for_past(self, task: int) -> str | None:
         """Why earlier runs keep a task waiting, as one line of text; None if they do not (6)."""

@@ -18,7 +18,8 @@ from typing import Final
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance
 from aiosched.core.graph.mapping import EARLY_RULES, Mappings, check_producers
-from aiosched.core.graph.trigger_rules import StateCounts, TriggerRule, TriggerVerdict, explain, judge, judge_setups
+from aiosched.core.graph.trigger_rules import StateCounts, TriggerVerdict, explain, judge, judge_setups
+from aiosched.core.run.pending import Pending
 from aiosched.core.values.states import ALIVE, FINISHED, SCHEDULABLE, TaskState
 
 _FIRST: Final = {
@@ -29,44 +30,6 @@ _FIRST: Final = {
     TriggerVerdict.RUN: 4,
 }
 Sizes = tuple[int | None, ...]  # by which units multiply a task, outermost first; None: unknown
-
-
-class Pending:
-    """What is to be evaluated, in passes: tasks with all their instances, and single instances.
-
-    A pass goes from downstream to upstream, so that each task is decided by the states with which the pass began: what
-    comes out does not depend on why a task is evaluated. `too_soon` are unexpanded instances that can run but whose
-    number is unknown: they come when nothing else is left.
-    """
-
-    __slots__ = ("instances", "pass_", "tasks", "too_soon")
-
-    def __init__(self) -> None:
-        self.tasks: set[int] = set()  # of the next pass
-        self.instances: dict[Instance, None] = {}  # of the next pass
-        self.pass_: list[int | Instance] = []  # what is left of this pass, its next at the end
-        self.too_soon: dict[Instance, None] = {}
-
-    def begin_pass(self, depth: Sequence[int]) -> bool:
-        """Begin the next pass; `depth` is that of each task. Returns whether there is anything in it."""
-        if not self.instances:
-            if not self.tasks:
-                return False
-            if len(self.tasks) == 1:
-                self.pass_.append(self.tasks.pop())
-                return True
-        self.pass_ = [*self.tasks, *self.instances]
-        self.pass_.reverse()  # those of equal depth are taken in their order
-        self.pass_.sort(key=lambda one: depth[one if isinstance(one, int) else one.task])
-        self.tasks.clear()
-        self.instances.clear()
-        return True
-
-    def clear(self) -> None:
-        self.tasks.clear()
-        self.instances.clear()
-        self.pass_.clear()
-        self.too_soon.clear()
 
 
 class Share:
@@ -109,12 +72,12 @@ class UpstreamCounts:
         self._aligned: dict[int, list[tuple[int, int]]] = {}  # others: (task, number of groups in common)
         if graph.mappings is not None and any(graph.mappings.groups):
             self._loose, self._aligned = _split(graph, graph.mappings)
-        self._sizes: dict[int, Sizes] = {}  # by which the units of a task in nested groups multiply it
+        self._sizes: dict[int, Sizes] = {}  # by which the units of a task multiply it
         self._awaited: set[int] = set()  # tasks of which a size is unknown until what they are mapped over has ended
         self._counts: list[StateCounts | None] = [None] * size  # None: nothing upstream has finished yet
         self._setups: dict[int, int] = {}  # how many of `totals` are setups
         self._own: dict[int, dict[tuple[int, int], Share]] = {}  # by (groups in common, their index); (0, 0) is the sum
-        self._done: dict[int, StateCounts] = {}  # of setups: their own instances
+        self._done: dict[int, Share] = {}  # of setups: their own instances
         self.open = [0] * size
         self.totals = [0] * size
         self.unfinished = self.alive = 0
@@ -162,7 +125,7 @@ class UpstreamCounts:
         if instance.map_index < 0:
             return ()
         below, mine = self._below(task, depth), self._below(instance.task, depth)
-        if below is None or mine is None:
+        if not below or not mine:
             return group
         first = instance.map_index // mine * below
         return group[first : first + below]
@@ -223,11 +186,14 @@ class UpstreamCounts:
     def resize(self, task: int, sizes: Sizes, *, awaits_others: bool = False) -> Sequence[int]:
         """Set the `sizes` by which a task's units multiply it; returns the tasks whose counts change.
 
-        Units are those of a task in nested groups. Where one of the sizes is unknown (None), those that were known
-        before stay. `awaits_others`: unknown ones are still to come, so what depends on them waits.
+        Where one of the sizes is unknown (None), those that were known before stay. `awaits_others`: unknown ones are
+        still to come, so what depends on them waits.
         """
         before = self._sizes.get(task)
-        if len(sizes) < 2 or (None in sizes and before is not None and None not in before):
+        if None in sizes and before is not None and None not in before:
+            return ()
+        if len(sizes) < 2:  # not in nested groups
+            self._sizes[task] = sizes
             return ()
         is_awaited = awaits_others and None in sizes
         if before == sizes and is_awaited == (task in self._awaited):
@@ -277,7 +243,7 @@ class UpstreamCounts:
         if graph.indirect_setups[task] and (by_setups := self.judge_setups(instance)).settles:
             return by_setups
         counts, total, setups = self.upstreams(instance)
-        if (verdict := judge(graph.rules[task], counts, total, setups, instance.map_index)) is not TriggerVerdict.RUN:
+        if (verdict := judge(graph.rules[task], counts, total, setups)) is not TriggerVerdict.RUN:
             return verdict
         if graph.teardown_scopes[task] and next(self.unfinished_scope(instance), None) is not None:
             return TriggerVerdict.WAIT
@@ -286,7 +252,7 @@ class UpstreamCounts:
     def judge_rule(self, instance: Instance) -> TriggerVerdict:
         """The verdict of the trigger rule on the direct upstreams (5.2)."""
         counts, total, setups = self.upstreams(instance)
-        return judge(self._graph.rules[instance.task], counts, total, setups, instance.map_index)
+        return judge(self._graph.rules[instance.task], counts, total, setups)
 
     def unfinished_scope(self, instance: Instance) -> Iterator[Instance]:
         """For a teardown: the unfinished instances between its setups and it (8.4)."""
@@ -310,16 +276,17 @@ class UpstreamCounts:
             return "a setup that it needs did not succeed"
         if graph.mappings is not None and self.judge_producers(instance).settles:
             return "a task that it is mapped over did not succeed"
-        counts, total, _ = self.upstreams(instance)
-        return explain(graph.rules[task], counts, total)
+        return explain(graph.rules[task], *self.upstreams(instance))
 
     def judge_producers(self, instance: Instance) -> TriggerVerdict:
         """The verdict of its producers (26.6)."""
         assert self._graph.mappings is not None
         producers = self._graph.mappings.producers[instance.task]
-        groups = [self._of_task[producer] for producer in producers]
+        groups = [(producer, group[0]) for producer in producers if (group := self._of_task[producer])]
         verdict = check_producers(
-            group[0].state for group in groups if group and group[0].map_index < 0 and group[0].state in FINISHED
+            first.state
+            for producer, first in groups
+            if (first.map_index < 0 and first.state in FINISHED) or self._has_no_values(producer, first)
         )
         if verdict is not TriggerVerdict.RUN or instance.map_index >= 0 or instance.task not in self._own:
             return verdict
@@ -327,26 +294,27 @@ class UpstreamCounts:
         early = self._graph.rules[instance.task] in EARLY_RULES
         return TriggerVerdict.RUN if early or not any(self.open[up] for up in producers) else TriggerVerdict.WAIT
 
+    def _has_no_values(self, task: int, first: Instance) -> bool:
+        """Whether `task` was expanded, but has nothing to map over now: its `first` instance is skipped for that."""
+        return first.state is TaskState.SKIPPED and 0 in self._sizes.get(task, ())
+
     def judge_setups(self, instance: Instance) -> TriggerVerdict:
         """The verdict of indirect setups (8.3)."""
         counts, total = StateCounts(), 0
         for setup in self._graph.indirect_setups[instance.task]:
             if self._depth(setup, instance.task) and self._of_task[setup] and self._of_task[setup][0].map_index >= 0:
                 for other in self.counterparts(setup, instance):
-                    counts.add(other.state)
-                    total += 1
-            else:
-                counts = counts + self._done.get(setup, _NOTHING_FINISHED)
-                total += len(self._of_task[setup])
-        return judge_setups(counts, total, instance.map_index)
+                    if other.state is not TaskState.REMOVED:
+                        counts.add(other.state)
+                        total += 1
+            elif setup in self._done:
+                counts = counts + self._done[setup].counts
+                total += self._done[setup].total
+        return judge_setups(counts, total)
 
     def _depends_on_index(self, task: int) -> bool:
-        """Whether a rule depends on the map index (5.2: removed upstreams), or setups and scopes do."""
+        """Whether setups or scopes depend on the map index."""
         graph = self._graph
-        if graph.rules[task] is TriggerRule.ALL_SUCCESS and (self._counts[task] or _NOTHING_FINISHED).removed:
-            return True
-        if any(self._done.get(setup, _NOTHING_FINISHED).removed for setup in graph.indirect_setups[task]):
-            return True
         return any(self._depth(other, task) for other in (*graph.indirect_setups[task], *graph.teardown_scopes[task]))
 
     # -- indexes in common ------------------------------------------------------------------
@@ -400,9 +368,13 @@ class UpstreamCounts:
         """
         task = instance.task
         is_setup = self._graph.is_setup[task]
+        if state is TaskState.REMOVED and instance.map_index >= 0:  # without a value it is nobody's upstream (5.1)
+            counted, added = 0, added - counted
         finished = counted and state in FINISHED
-        if is_setup and finished:
-            self._done.setdefault(task, StateCounts()).add(state, by=counted)
+        if is_setup:
+            own = self._done.setdefault(task, Share())
+            own.total += added
+            own.counts.add(state, by=counted)
         for down in self._loose[task]:
             if added:
                 self.totals[down] += added
@@ -462,6 +434,8 @@ class UpstreamCounts:
         self._own.pop(task, None)
         for up in self._graph.upstream[task]:
             for instance in self._of_task[up]:
+                if instance.state is TaskState.REMOVED and instance.map_index >= 0:
+                    continue
                 is_setup = self._graph.is_setup[up]
                 depth = self._depth(up, task)
                 if depth:

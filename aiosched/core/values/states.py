@@ -92,6 +92,7 @@ class TaskEvent(StrEnum):
     SETTLED_SKIPPED = "its trigger rule or a branch skipped it"
     SETTLED_UPSTREAM_FAILED = "its trigger rule can no longer hold"
     SETTLED_REMOVED = "its task or map index no longer exists"
+    SETTLED_EMPTY = "there is nothing to map over"
     SLOT_GRANTED = "slot granted"
     REQUEUED = "stuck in its executor's queue, to be queued again"
     STARTED = "started"
@@ -130,6 +131,7 @@ def _table() -> dict[tuple[TaskState, TaskEvent], TaskState]:
     rule(frozenset(S) - settled_for_good, E.SETTLED_SKIPPED, S.SKIPPED)
     rule(SCHEDULABLE, E.SETTLED_UPSTREAM_FAILED, S.UPSTREAM_FAILED)
     rule(frozenset(S) - {S.REMOVED}, E.SETTLED_REMOVED, S.REMOVED)
+    rule(frozenset(S) - {S.SKIPPED}, E.SETTLED_EMPTY, S.SKIPPED)
     rule({S.SCHEDULED}, E.SLOT_GRANTED, S.QUEUED)
     rule({S.QUEUED}, E.REQUEUED, S.SCHEDULED)
     rule({S.QUEUED, S.RESTARTING}, E.STARTED, S.RUNNING)

@@ -25,7 +25,7 @@ from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.authoring.tasks.nesting import is_mapped_over, map_length
 from aiosched.authoring.tasks.task_context import build_context
 from aiosched.clock import Clock, SystemClock
-from aiosched.core.creation.run_creation import manual_run, tasks_of_run
+from aiosched.core.creation.run_creation import manual_run, tasks_of_manual_run
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import CallbackRequest
 from aiosched.core.graph.new_instances import new_instances
@@ -138,7 +138,7 @@ async def run_dag_test(
         logical_date=planned.logical_date,
         conf=info.conf,
     )
-    chosen = tasks_of_run(spec, planned) if only_task is None else (graph.index[only_task],)
+    chosen = tasks_of_manual_run(spec, planned) if only_task is None else (graph.index[only_task],)
     board = Board(graph, run, new_instances(graph, chosen), info=info)
     board.set_past(Past())  # no earlier runs
     played = await _Player(dag, board, mocked, clock, pause).play()

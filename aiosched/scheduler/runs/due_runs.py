@@ -23,6 +23,7 @@ from aiosched.core.creation.run_creation import (
     check_run_type,
     manual_run,
     runs_to_start,
+    tasks_of_manual_run,
     tasks_of_run,
 )
 from aiosched.core.graph.params import resolve_params
@@ -71,7 +72,7 @@ def requested_run(
     )
     free = dag.runs.active() < active_runs_limit(spec)
     starts = free and may_start and planned.run_after <= now and not dag.row.is_paused
-    return Creation(dag, planned, tasks_of_run(spec, planned), triggered_by, conf, starts)
+    return Creation(dag, planned, tasks_of_manual_run(spec, planned), triggered_by, conf, starts)
 
 
 def choose_starting(
