@@ -194,8 +194,10 @@ def reach(named: Iterable[tuple[str, datetime | None]], request: requests.TaskCh
     """The logical dates, both inclusive, to which `past` and `future` widen a request about the `named` runs.
 
     `named` are run ids with their logical dates. None when nothing is widened. Raises Refused for a
-    run without a logical date, and if no run is named.
+    run without a logical date, if no run is named, and if runs are named beside dates.
     """
+    if request.run_ids is not None and not (request.first is None and request.final is None):
+        raise Refused("The request names runs (--run) and dates (--from, --to): give one of the two.")
     if not request.past and not request.future:
         return None
     dates: list[datetime] = []
