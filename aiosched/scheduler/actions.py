@@ -184,8 +184,8 @@ class Actions:
         of cleared tasks are cleared with them, whatever their state.
         `past` and `future` add the runs before and after the named ones, by logical date.
         Running instances are stopped and run again; with `prevent_running` Refused is raised instead, naming them.
-        `newest_version` first moves the runs to the newest version of the DAG: task instances follow their task
-        ids, tasks that no longer exist leave the run. Running runs are then refused.
+        `newest_version` moves the runs in which something is selected to the newest version of the DAG: task instances
+        follow their task ids, tasks that no longer exist leave the run. A running run that would move is refused.
         With `dependents`, what selected `ExternalTaskMarker`s mark in other DAGs is cleared, too (28.6).
         Returns the touched instances as they were before: run_id, task_id, map_index, state, try_number;
         at most 1,000 of them.

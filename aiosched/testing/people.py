@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,16 +43,16 @@ from aiosched.scheduler.requests.selection import (
     clearing,
     marking,
     marking_run,
+    note_selected,
     noted,
     reach,
-    refuse_moving,
-    refuse_running,
-    running_on,
+    refuse_held,
     select,
 )
 from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown
 from aiosched.scheduler.runs.due_runs import requested_run
 from aiosched.scheduler.runs.new_runs import Creation
+from aiosched.scheduler.runs.stored_runs import Moves
 from aiosched.scheduler.session.isolation import failure_of
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.attempts.acting import Authored
@@ -454,20 +455,16 @@ class People(WorldView):
         versions = {run.version_id for run in runs} | {dag.version.id}
         known = self._context_of(dag.row.dag_id).cache.versions
         selection = select({v: known[v][1] for v in versions}, dag.version.id, request)
-        touched, moves = TouchedInstances(), request.newest_version
-        if request.prevent_running:
-            boards = [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running]
-            refuse_running(running_on(selection, boards))
+        touched = TouchedInstances()
+        moves = partial(note_selected, selection, touched)
+        refuse_held(selection, [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running], request)
         reached = self._reached(dag.row.dag_id, runs, selection, request)
         if request.dry_run:
             for run in runs:
-                instances = self.rows.load_instances(run.key)
-                touched.note(run.run_id, known[run.version_id][1], selection.of(run.version_id, instances))
+                moves(run, self.rows.load_instances(run.key))
             return touched.instances
-        for run in runs if moves else ():
-            if run.key in dag.runs.running and run.version_id != dag.version.id:
-                refuse_moving(run.run_id)
-        self._carry_out(dag, [run.key for run in runs], noted(selection, touched, change), newest_version=moves)
+        on_board = noted(selection, touched, change)
+        self._carry_out(dag, [run.key for run in runs], on_board, moves if request.newest_version else None)
         for other in reached:
             following = decode(other.verb, other.args)
             assert isinstance(following, Clear)
@@ -486,12 +483,12 @@ class People(WorldView):
 
         return reached_by(self.rows, dag_id, runs, selection, request, graphs_of).requests(request, number=0)
 
-    def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> None:
+    def _carry_out(self, dag: OwnedDag, keys: Sequence[int], change: Change, moves: Moves | None = None) -> None:
         owner = self._fleet.owner_of(dag.row.dag_id)
         if any(board.run.key in keys for board in owner.context.cache.unstored.pending.effects.finished):
             owner.store()  # the end of a run is not stored yet
             dag = self._dag(dag.row.dag_id)
-        batch = owner.context.change(dag, keys, change, newest_version=newest_version)
+        batch = owner.context.change(dag, keys, change, moves)
         self._decisions.committed(batch, self.rows, owner.context.cache, self.now)
 
     def _dag_of_backfill(self, number: int) -> OwnedDag:

@@ -21,9 +21,10 @@ from aiosched.scheduler.requests.selection import Change
 from aiosched.scheduler.runs.awaited import questions
 from aiosched.scheduler.runs.backfills import over_now
 from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
+from aiosched.scheduler.runs.moving import added_instances, moving
 from aiosched.scheduler.runs.new_runs import Creation, hold, new_run
 from aiosched.scheduler.runs.partitioned_runs import partitioned
-from aiosched.scheduler.runs.stored_runs import added_instances, moving, settle
+from aiosched.scheduler.runs.stored_runs import Moves, settle
 from aiosched.scheduler.session.isolation import concerning, failure_of, raise_failures
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.cache import OwnedDag, make_board
@@ -174,7 +175,7 @@ class MemoryContext(DecisionContext):
 
     # -- requests about runs, held or not ---------------------------------------------------
 
-    def change(self, dag: OwnedDag, keys: Sequence[int], change: Change, *, newest_version: bool = False) -> Changes:
+    def change(self, dag: OwnedDag, keys: Sequence[int], change: Change, moves: Moves | None = None) -> Changes:
         """Change runs of a DAG: running ones in memory, all others in the rows (scheduler/requests/clearing.py)."""
         now, batch, boards = self.clock.now(), Changes(), []
         for key in keys:
@@ -184,9 +185,10 @@ class MemoryContext(DecisionContext):
                 self.cache.work.to_evaluate[held] = None
                 continue
             run = next((run for run in dag.runs.queued if run.key == key), None) or self._read(key)
-            if newest_version and run.version_id != dag.version.id:
+            is_older = run.version_id != dag.version.id
+            if moves is not None and is_older and moves(run, self.rows.load_instances(key)):
                 move = moving(self.cache.versions[run.version_id][1], dag.graph)
-                self.rows.move_run(key, dag.version.id, move, added_instances(dag, run, move))
+                self.rows.move_run(key, dag.version.id, move, added_instances(dag.graph, run, move))
                 run.version_id = dag.version.id
             version, graph = self.cache.versions[run.version_id]
             boards.append(board := make_board(run, version, graph, self.rows.load_instances(key)))

@@ -163,6 +163,18 @@ class TestDags:
         assert said.summary == "has never run: it has no schedule: it runs only when it is triggered"
         assert said.commands == ("aiosched dags trigger sales",)
 
+    @pytest.mark.parametrize(
+        ("changes", "commands"),
+        [({"is_stale": True}, ()), ({"has_import_errors": True}, ("aiosched dags errors",))],
+        ids=["stale", "import-error"],
+    )
+    def test_a_dag_that_cannot_be_triggered_is_not_to_be_triggered(
+        self, changes: dict[str, Any], commands: tuple[str, ...]
+    ) -> None:
+        said = ask_dag({"is_timed": False, "schedule": None}, next_run=None, **changes)
+
+        assert said.commands == commands
+
     def test_missing_assets_are_named(self) -> None:
         both = AllRequired((AssetRequired("raw"), AssetRequired("rates")))
         news = (QueuedAsset(1, AssetId("raw", "raw"), NOW),)

@@ -389,3 +389,13 @@ async def test_a_clear_that_prevents_running_is_refused_before_anything_has_chan
         await it.finish_all()
         assert await it.runs("d") == {"over": "success", "runs": "success"}
         await it.assert_consistent()
+
+
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
+@pytest.mark.parametrize("date", ["from", "to"])
+async def test_runs_are_named_or_chosen_by_their_dates(dsn: str, clock: FakeClock, date: str, dry_run: bool) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+
+        with pytest.raises(Refused, match=r"names runs \(--run\) and dates \(--from, --to\): give one of the two"):
+            await it.ask("clear", "d", run_ids=["r"], dry_run=dry_run, **{date: "2026-01-01T00:00:00Z"})

@@ -104,14 +104,55 @@ async def test_asset_events_follow_their_tasks_and_outlive_those_that_are_gone(d
         await it.finish_all()
 
 
-async def test_a_new_task_makes_a_run_go_on_even_if_nothing_else_is_meant(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", task("a"))) as it:
+async def test_a_run_in_which_nothing_is_selected_stays_as_it_is(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("old", after="a"))) as it:
         await two_versions(it, task("a"), task("b", after="a"))
+        before = await values(it)
 
-        await it.ask("clear", "d", run_ids=["r"], only_failed=True, newest_version=True)
+        for dry_run in (True, False):
+            answer = await it.ask("clear", "d", only_failed=True, newest_version=True, dry_run=dry_run)
+            assert (answer["count"], answer["runs"]) == (0, [])
 
-        assert await it.states("r") == {"a": "success", "b": "queued"}
+        assert await it.states("r") == {"a": "success", "old": "success"}
+        assert (await values(it), await version(it), await it.runs("d")) == (before, 1, {"r": "success"})
+        await it.assert_consistent()
+
+
+async def test_a_new_task_that_is_named_runs_in_a_run_of_an_older_version(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d", task("a"))) as it:
+        await two_versions(it, task("b", after="a"), task("a"))
+        asked = {"run_ids": ["r"], "task_ids": ["b"], "newest_version": True}
+
+        preview = await it.ask("clear", "d", **asked, dry_run=True)
+        answer = await it.ask("clear", "d", **asked)
+
+        assert preview == answer
+        assert [(one["task_id"], one["state"]) for one in answer["instances"]] == [("b", None)]
+        assert await it.states("r") == {"b": "queued", "a": "success"}
         await it.finish("b")
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()
+
+
+@pytest.mark.parametrize("tasks", [("a",), ("new", "a")], ids=["nothing is left to do", "a new task is left to do"])
+async def test_a_run_goes_on_without_the_failed_task_that_is_gone(
+    dsn: str, clock: FakeClock, tasks: tuple[str, ...]
+) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("gone"))) as it:
+        await it.trigger("d", "r")
+        await it.finish("a")
+        it.executor.fail(await it.attempt("gone"))
+        await it.settled()
+        await it.register(dag("d", *map(task, tasks)))
+        assert await it.runs("d") == {"r": "failed"}
+
+        preview = await it.ask("clear", "d", only_failed=True, newest_version=True, dry_run=True)
+        answer = await it.ask("clear", "d", only_failed=True, newest_version=True)
+        await it.finish_all()
+
+        assert preview == answer
+        assert [(one["task_id"], one["state"]) for one in answer["instances"]] == [("gone", "failed")]
+        assert await it.states("r") == dict.fromkeys(tasks, "success")
         assert await it.runs("d") == {"r": "success"}
         await it.assert_consistent()
 
@@ -144,17 +185,35 @@ async def test_a_queued_run_is_moved_too(dsn: str, clock: FakeClock) -> None:
         await it.assert_consistent()
 
 
-async def test_a_running_run_is_not_moved(dsn: str, clock: FakeClock) -> None:
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
+async def test_a_running_run_is_not_moved(dsn: str, clock: FakeClock, dry_run: bool) -> None:
     async with running(dsn, clock, chain("d", 2)) as it:
         await it.trigger("d", "r")
         await it.register(chain("d", 3))
 
         with pytest.raises(Refused, match="'r' is running, so it cannot be moved to the newest version"):
-            await it.ask("clear", "d", run_ids=["r"], newest_version=True)
+            await it.ask("clear", "d", run_ids=["r"], newest_version=True, dry_run=dry_run)
 
         await it.finish_all()
         assert await it.runs("d") == {"r": "success"}
         assert await version(it) == 1
+
+
+async def test_a_running_run_in_which_nothing_is_selected_is_left_alone(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "bad")
+        it.executor.fail(await it.attempt("t0"))
+        await it.settled()
+        await it.trigger("d", "r")
+        await it.register(chain("d", 3))
+
+        answer = await it.ask("clear", "d", only_failed=True, newest_version=True)
+
+        assert answer["runs"] == ["bad"]
+        await it.finish_all()
+        assert await it.states("r") == {"t0": "success", "t1": "success"}
+        assert await it.states("bad") == {"t0": "success", "t1": "success", "t2": "success"}
+        await it.assert_consistent()
 
 
 async def test_a_running_run_of_the_newest_version_is_just_cleared(dsn: str, clock: FakeClock) -> None:
@@ -168,14 +227,20 @@ async def test_a_running_run_of_the_newest_version_is_just_cleared(dsn: str, clo
         assert await it.runs("d") == {"r": "success"}
 
 
-async def test_a_dry_run_shows_what_the_runs_have_of_the_chosen_tasks(dsn: str, clock: FakeClock) -> None:
+async def test_a_dry_run_and_the_answer_show_what_a_run_has_and_what_it_gets(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a"), task("b"))) as it:
         await two_versions(it, task("b"), task("c"))
 
-        answer = await it.ask("clear", "d", run_ids=["r"], newest_version=True, dry_run=True)
+        preview = await it.ask("clear", "d", run_ids=["r"], newest_version=True, dry_run=True)
 
-        assert [one["task_id"] for one in answer["instances"]] == ["b"]
         assert await version(it) == 1
+        assert [(one["task_id"], one["state"]) for one in preview["instances"]] == [
+            ("a", "success"),
+            ("b", "success"),
+            ("c", None),
+        ]
+        assert await it.ask("clear", "d", run_ids=["r"], newest_version=True) == preview
+        await it.finish_all()
 
 
 async def test_a_task_that_is_mapped_now_begins_anew_with_an_instance_for_each_value(

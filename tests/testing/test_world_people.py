@@ -458,6 +458,7 @@ async def test_what_the_scheduler_refuses_is_refused() -> None:
             (lambda: it.mark_task("running", run, "a", "deferred"), "cannot be marked deferred"),
             (lambda: it.clear("running", [run], newest_version=True), "cannot be moved"),
             (lambda: it.clear("running", ["other"]), "has no run 'other'"),
+            (lambda: it.clear("running", [run], first=day(1)), "names runs .* and dates"),
             (lambda: it.clear("running", [run], task_ids=["c"]), "no task or task group 'c'"),
             (lambda: it.pause_backfill(7), "has no backfill 7"),
         ):

@@ -249,7 +249,7 @@ def _change(
         return meant, await preview(db, meant, dag_id)
 
     meant, seen = with_database(dsn, read)
-    if not seen["count"] and not request.newest_version:
+    if not seen["count"]:
         talk("nothing matches" + ("" if request.pattern is None else "; --pattern matches parts of ids"))
         _show(seen, output)
         return

@@ -126,7 +126,9 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
         found.append(gate("assets", f"{waits}; {events}" if waits else None, events))
     if facts.condition is None and not facts.is_timed:
         if allows(status, RunType.MANUAL):
-            how, commands = ": it runs only when it is triggered", (f"aiosched dags trigger {status.dag_id}",)
+            can_be = not (status.is_stale or status.has_import_errors)
+            how = ": it runs only when it is triggered"
+            commands = (f"aiosched dags trigger {status.dag_id}",) if can_be else ()
         else:
             how, commands = ", and its allowed_run_types leave out 'manual'", ()
         detail = f"it has no schedule{how}"

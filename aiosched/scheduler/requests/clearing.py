@@ -19,6 +19,7 @@ Source: the semantics reference, section 28.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks, TaskChange
@@ -36,13 +37,12 @@ from aiosched.scheduler.requests.selection import (
     clearing,
     marking,
     marking_run,
+    note_selected,
     noted,
-    refuse_moving,
-    refuse_running,
-    running_on,
+    refuse_held,
     select,
 )
-from aiosched.scheduler.runs.stored_runs import load_boards, settle, store_boards, until_stored
+from aiosched.scheduler.runs.stored_runs import Moves, load_boards, settle, store_boards, until_stored
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.scheduler.state.version_reading import ensure_versions
@@ -72,7 +72,7 @@ async def mark_run(session: Session, dag: OwnedDag, request: MarkRun, number: in
 async def _change(
     session: Session, dag: OwnedDag, request: TaskChange, change: ChangeOf, number: int
 ) -> dict[str, Any] | None:
-    cache, newest_version = session.cache, request.newest_version
+    cache = session.cache
     async with session.env.db.acquire() as conn:
         if request.dry_run:  # sent by an older aiosched; newer ones read the preview themselves
             return await touched_by(conn, cache, dag.row.dag_id, dag.version.id, request)
@@ -83,14 +83,8 @@ async def _change(
     touched = TouchedInstances()
 
     def refuse() -> None:
-        if request.prevent_running:
-            refuse_running(
-                running_on(selection, [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running])
-            )
+        refuse_held(selection, [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running], request)
 
-    for run in runs if newest_version else ():
-        if run.key in dag.runs.running and run.version_id != dag.version.id:
-            refuse_moving(run.run_id)
     reached = await _dependents(session, dag, runs, selection, request)
     on_board = noted(selection, touched, change)
 
@@ -105,7 +99,7 @@ async def _change(
         runs,
         on_board,
         answer,
-        newest_version=newest_version,
+        moves=partial(note_selected, selection, touched) if request.newest_version else None,
         refuse=refuse,
         following=following,
     )
@@ -140,7 +134,7 @@ async def _apply(
     change: Change,
     answer: Callable[[], dict[str, Any]],
     *,
-    newest_version: bool = False,
+    moves: Moves | None = None,
     refuse: Callable[[], None] | None = None,
     following: Sequence[NewRequest] = (),
 ) -> None:
@@ -162,7 +156,7 @@ async def _apply(
         await until_stored(session, keys)
         is_last = len(chunk) == len(left)
         async with session.env.command_journal.transaction() as transaction:
-            boards = await load_boards(session, transaction, dag, keys, newest_version=newest_version)
+            boards = await load_boards(session, transaction, dag, keys, moves=moves)
             for board in boards:
                 change(board, now)
             await store_boards(session, transaction, boards)

@@ -17,7 +17,14 @@ from aiosched.db.statements.runs import load_instances, load_runs
 from aiosched.errors import DagError, NotFound, Refused
 from aiosched.scheduler.requests.dependents import SelectedRun, find_dependents
 from aiosched.scheduler.requests.runs_meant import chunks, runs_meant
-from aiosched.scheduler.requests.selection import TouchedInstances, refuse_running, running_of, select
+from aiosched.scheduler.requests.selection import (
+    TouchedInstances,
+    note_selected,
+    refuse_moving,
+    refuse_running,
+    running_of,
+    select,
+)
 from aiosched.scheduler.runs.backfills import compute_dates, plan_dates, shown
 from aiosched.scheduler.runs.incomplete import missing_instances
 from aiosched.scheduler.state.cache import StateCache
@@ -68,13 +75,17 @@ async def touched_by(
     selected: list[SelectedRun] = []
     for chunk in chunks(cache.versions, runs):
         instances = await load_instances(conn, [run.key for run in chunk])
-        for incomplete in await load_runs(conn, [run.key for run in chunk if run.is_incomplete]):
-            stored = instances[incomplete.key]
-            stored += missing_instances(cache.versions[incomplete.version_id][1], incomplete, stored)
+        asked = [run.key for run in chunk if run.is_incomplete or selection.moves(run.version_id)]
+        whole = {run.key: run for run in await load_runs(conn, asked)}
+        for key, one in whole.items():
+            instances[key] += missing_instances(cache.versions[one.version_id][1], one, instances[key])
         for run in chunk:
             chosen = selection.of(run.version_id, instances[run.key])
             graph = cache.versions[run.version_id][1]
-            touched.note(run.run_id, graph, chosen)
+            if not selection.moves(run.version_id):
+                touched.note(run.run_id, graph, chosen)
+            elif note_selected(selection, touched, one := whole[run.key], instances[run.key]):
+                refuse_moving(one)
             selected.append(SelectedRun(dag_id, run, graph, chosen))
             running += running_of(run.run_id, graph, chosen)
     if request.prevent_running:

@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.requests import requests
-from aiosched.core.run.board import Board, Instance
+from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.run.clearing import IndexedTasks, choose, select_tasks
 from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import Refused
+from aiosched.scheduler.runs.moving import added_instances, moving
 
 SHOWN: Final = 1000  # most instances that an answer lists
 _NAMED: Final = 10  # most running instances that a refusal names
@@ -45,7 +45,10 @@ class Dates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceSelection:
-    """Which task instances a request selects; `graphs`, `tasks` and `indexed` by DAG version."""
+    """Which task instances a request selects; `graphs`, `tasks` and `indexed` by DAG version.
+
+    `newest` is the version to which it moves the runs in which it selects something; None: it moves none.
+    """
 
     graphs: Mapping[int, Graph]
     tasks: Mapping[int, frozenset[int]]
@@ -54,6 +57,7 @@ class InstanceSelection:
     only_running: bool
     map_index: int | None
     with_scopes: bool  # also select setups and teardowns: when clearing, not when marking
+    newest: int | None = None
 
     @property
     def has_markers(self) -> bool:
@@ -76,19 +80,23 @@ class InstanceSelection:
             with_scopes=self.with_scopes,
         )
 
+    def moves(self, version_id: int) -> bool:
+        """Whether a run of this version is moved if something is selected in it."""
+        return self.newest not in (None, version_id)
+
 
 @dataclass(slots=True)
 class TouchedInstances:
     """What a request selected, as it was before the change."""
 
-    runs: list[str] = field(default_factory=list)
+    runs: dict[str, None] = field(default_factory=dict)  # run ids, in order
     states: Counter[str] = field(default_factory=Counter)
     instances: list[dict[str, Any]] = field(default_factory=list)
 
     def note(self, run_id: str, graph: Graph, instances: Sequence[Instance]) -> None:
         if not instances:
             return
-        self.runs.append(run_id)
+        self.runs[run_id] = None
         self.states.update(instance.state.value for instance in instances)
         self.instances.extend(
             {
@@ -104,7 +112,7 @@ class TouchedInstances:
     def answer(self) -> dict[str, Any]:
         return {
             "count": self.states.total(),
-            "runs": self.runs,
+            "runs": list(self.runs),
             "states": dict(self.states.most_common()),
             "instances": self.instances,
         }
@@ -113,21 +121,27 @@ class TouchedInstances:
 def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChange) -> InstanceSelection:
     """The tasks that a request selects, by the versions of its runs; `newest` is the DAG's newest one.
 
-    Raises DagError for a task that none of the versions has.
+    With `newest_version` they are chosen in the newest one, and of a run that is not moved yet also those that it does
+    not have any more. Raises DagError for a task that none of the versions has.
     """
-    asked = {newest: graphs[newest]} if request.newest_version else graphs
     named = [read_instance_name(name, request.map_index) for name in request.task_ids or ()]
     for name, _ in named:
-        if not any(_has(graph, name) for graph in asked.values()):
+        if not any(_has(graph, name) for graph in graphs.values()):
             graphs[newest].resolve(name)
-    selected = {version: _tasks_of(graph, named, request) for version, graph in asked.items()}
+    selected = {version: _tasks_of(graph, named, request) for version, graph in graphs.items()}
     tasks = {version: found for version, (found, _) in selected.items()}
     indexed = {version: found for version, (_, found) in selected.items()}
-    if request.newest_version:  # for previews: runs that are not moved yet have only some of the chosen tasks
-        for version in graphs.keys() - {newest}:
-            known = partial(_known, graphs[newest], graphs[version])
-            tasks[version] = known(tasks[newest])
-            indexed[version] = [IndexedTasks(known(i.named), i.map_index, known(i.reached)) for i in indexed[newest]]
+    for version in graphs.keys() - {newest} if request.newest_version else ():
+        old, new = graphs[version], graphs[newest]
+        gone = frozenset(task for task, task_id in enumerate(old.task_ids) if task_id not in new.index)
+        tasks[version] = tasks[version] & gone | _known(new, old, tasks[newest])
+        indexed[version] = [
+            *(IndexedTasks(i.named & gone, i.map_index, i.reached & gone) for i in indexed[version]),
+            *(
+                IndexedTasks(_known(new, old, i.named), i.map_index, _known(new, old, i.reached))
+                for i in indexed[newest]
+            ),
+        ]
     return InstanceSelection(
         graphs,
         tasks,
@@ -136,6 +150,7 @@ def select(graphs: Mapping[int, Graph], newest: int, request: requests.TaskChang
         only_running=request.only_running,
         map_index=None if _names_tasks(request) else request.map_index,
         with_scopes=not isinstance(request, requests.MarkTasks),
+        newest=newest if request.newest_version else None,
     )
 
 
@@ -179,8 +194,10 @@ def reach(named: Iterable[tuple[str, datetime | None]], request: requests.TaskCh
     """The logical dates, both inclusive, to which `past` and `future` widen a request about the `named` runs.
 
     `named` are run ids with their logical dates. None when nothing is widened. Raises Refused for a
-    run without a logical date, and if no run is named.
+    run without a logical date, if no run is named, and if runs are named beside dates.
     """
+    if request.run_ids is not None and not (request.first is None and request.final is None):
+        raise Refused("The request names runs (--run) and dates (--from, --to): give one of the two.")
     if not request.past and not request.future:
         return None
     dates: list[datetime] = []
@@ -217,6 +234,16 @@ def running_on(selection: InstanceSelection, boards: Iterable[Board]) -> list[st
     ]
 
 
+def refuse_held(selection: InstanceSelection, boards: Sequence[Board], request: requests.TaskChange) -> None:
+    """Raise Refused for what the request must not do to running runs."""
+    for board in boards:
+        run = board.run
+        if selection.moves(run.version_id) and note_selected(selection, TouchedInstances(), run, list(board)):
+            refuse_moving(run)
+    if request.prevent_running:
+        refuse_running(running_on(selection, boards))
+
+
 def refuse_running(running: Sequence[str]) -> None:
     """Raise Refused if selected task instances are `running`, given by name (28.2: prevent running)."""
     if running:
@@ -227,25 +254,25 @@ def refuse_running(running: Sequence[str]) -> None:
         )
 
 
-def refuse_moving(run_id: str) -> None:
-    """Raise Refused: a running run keeps its version."""
-    raise Refused(
-        f"Run {run_id!r} is running, so it cannot be moved to the newest version of the DAG; "
-        "wait for its end, or cancel it first."
-    )
+def refuse_moving(run: Run) -> None:
+    """Raise Refused if a run that would be moved is running: it keeps its version."""
+    if run.state is RunState.RUNNING:
+        raise Refused(
+            f"Run {run.run_id!r} is running, so it cannot be moved to the newest version of the DAG; "
+            "wait for its end, or cancel it first."
+        )
 
 
 # -- what it does -----------------------------------------------------------------------------
 
 
 def clearing(request: requests.Clear) -> ChangeOf:
-    """Let the chosen instances run again (28.2, 28.3), and those that a move to the newest version has added."""
+    """Let the chosen instances run again (28.2, 28.3). A run that was moved goes on even if none of them is left."""
 
     def clear_them(board: Board, chosen: list[Instance], now: datetime) -> None:
-        if request.newest_version:  # tasks that the run did not have before
-            known = set(chosen)
-            chosen = [*chosen, *(i for i in board if i.state is TaskState.NONE and i not in known)]
         board.clear(chosen, now)
+        if request.newest_version:
+            board.mark_run(RunState.QUEUED, now)
 
     return clear_them
 
@@ -268,11 +295,28 @@ def marking_run(state: RunState, run_id: str, *, is_running: bool) -> Change:
 
 
 def noted(selection: InstanceSelection, touched: TouchedInstances, change: ChangeOf) -> Change:
-    """A change that selects the instances of a board, notes them as touched, and changes them."""
+    """A change that selects the instances of a board, notes them as touched, and changes them.
+
+    Those of a moved run were noted before the move (`note_selected`).
+    """
 
     def on_board(board: Board, now: datetime) -> None:
-        chosen = selection.of(board.run.version_id, board)
-        touched.note(board.run.run_id, board.graph, chosen)
-        change(board, chosen, now)
+        run, chosen = board.run, selection.of(board.run.version_id, board)
+        if run.run_id not in touched.runs:
+            touched.note(run.run_id, board.graph, chosen)
+        if run.run_id in touched.runs:
+            change(board, chosen, now)
 
     return on_board
+
+
+def note_selected(
+    selection: InstanceSelection, touched: TouchedInstances, run: Run, instances: Sequence[Instance]
+) -> bool:
+    """Note what is selected of a run, and of what it gets if it moves; returns whether that is something."""
+    old, newest = selection.graphs[run.version_id], selection.newest
+    touched.note(run.run_id, old, selection.of(run.version_id, instances))
+    if newest is not None and newest != run.version_id:
+        new = selection.graphs[newest]
+        touched.note(run.run_id, new, selection.of(newest, added_instances(new, run, moving(old, new))))
+    return run.run_id in touched.runs

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
-from aiosched.core.creation.run_creation import tasks_of_run
-from aiosched.core.graph.graph import Graph
-from aiosched.core.graph.new_instances import new_instances
-from aiosched.core.graph.spec import MappingSpec
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.states import RUN_FINISHED, RunState
 from aiosched.db.statements import clearing
@@ -23,13 +19,16 @@ from aiosched.db.statements.runs import copy_instances, load_instances, load_run
 from aiosched.errors import StaleRows
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.journal.journal import Transaction
-from aiosched.scheduler.runs.incomplete import as_planned, complete
+from aiosched.scheduler.runs.incomplete import complete
+from aiosched.scheduler.runs.moving import added_instances, moving
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.enqueueing import store
 from aiosched.scheduler.state.cache import OwnedDag, make_board
 from aiosched.scheduler.state.changes import Changes
 from aiosched.scheduler.state.decision_context import DecisionContext
 from aiosched.scheduler.state.version_reading import ensure_versions
+
+Moves = Callable[[Run, Sequence[Instance]], bool]  # whether a run of an older version, with these instances, is moved
 
 _POLL_SECONDS: Final = 0.5  # seconds
 
@@ -53,21 +52,29 @@ async def until_stored(session: Session, keys: Collection[int]) -> None:
 
 
 async def load_boards(
-    session: Session, transaction: Transaction, dag: OwnedDag, keys: Sequence[int], *, newest_version: bool = False
+    session: Session,
+    transaction: Transaction,
+    dag: OwnedDag,
+    keys: Sequence[int],
+    *,
+    moves: Moves | None = None,
 ) -> list[Board]:
     """Boards of runs that are not held, oldest first, for a change that is stored in the same transaction.
 
-    Boards of queued runs share the `Run` objects that wait to start. Incomplete runs are completed; with
-    `newest_version` the runs are then moved to it. Call `settle` after the commit.
+    Boards of queued runs share the `Run` objects that wait to start. Incomplete runs are completed. Those of
+    an older DAG version that `moves` chooses, by their instances, are moved to the newest. Call `settle` after the
+    commit.
     """
     conn = transaction.conn
     waiting = {run.key: run for run in dag.runs.queued}
     runs = [waiting.get(run.key, run) for run in await load_runs(conn, keys)]
     await ensure_versions(session.cache, conn, {run.version_id for run in runs})
     await complete(session.cache, conn, runs)
-    if newest_version:
-        await _move(session, transaction, dag, [run for run in runs if run.version_id != dag.version.id])
     instances = await load_instances(conn, [run.key for run in runs])
+    if moves is not None:
+        older = [run for run in runs if run.version_id != dag.version.id and moves(run, instances[run.key])]
+        await _move(session, transaction, dag, older)
+        instances |= await load_instances(conn, [run.key for run in older])
     return [make_board(run, *session.cache.versions[run.version_id], instances[run.key]) for run in runs]
 
 
@@ -125,45 +132,10 @@ async def _move(session: Session, transaction: Transaction, dag: OwnedDag, runs:
         move = moving(session.cache.versions[version_id][1], dag.graph)
         await clearing.move_runs(transaction.conn, [run.key for run in same], dag.version.id, move.moved, move.gone)
         added = [
-            (run.key, new.task, new.map_index, new.max_tries) for run in same for new in added_instances(dag, run, move)
+            (run.key, new.task, new.map_index, new.max_tries)
+            for run in same
+            for new in added_instances(dag.graph, run, move)
         ]
         await copy_instances(transaction.conn, added)
         for run in same:
             run.version_id = dag.version.id
-
-
-class Move(NamedTuple):
-    """How task indexes change when runs move to another version: moved, gone and kept tasks."""
-
-    moved: dict[int, int]  # old index to new
-    gone: list[int]  # old indexes
-    kept: frozenset[int]  # new indexes, moved or not
-
-
-def moving(old: Graph, new: Graph) -> Move:
-    """What moving a run from `old` to `new` does to its tasks."""
-    places = _places(old, new)
-    return Move(
-        {task: place for task, place in enumerate(places) if place is not None and place != task},
-        [task for task, place in enumerate(places) if place is None],
-        frozenset(place for place in places if place is not None),
-    )
-
-
-def added_instances(dag: OwnedDag, run: Run, move: Move) -> list[Instance]:
-    """The task instances of the newest version that a moved run did not have."""
-    tasks = tasks_of_run(dag.version.spec, as_planned(run))
-    return new_instances(dag.graph, [task for task in tasks if task not in move.kept])
-
-
-def _places(old: Graph, new: Graph) -> list[int | None]:
-    """For each task of `old` its index in `new`; None if it is gone or its mapping has changed."""
-    return [
-        place if (place := new.index.get(task_id)) is not None and _units(new, place) == _units(old, task) else None
-        for task, task_id in enumerate(old.task_ids)
-    ]
-
-
-def _units(graph: Graph, task: int) -> tuple[MappingSpec, ...]:
-    """The mappings that give the task its map indexes: its own, and those of the groups around it."""
-    return () if graph.mappings is None else graph.mappings.units[task]

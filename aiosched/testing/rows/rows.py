@@ -30,7 +30,7 @@ from aiosched.db.statements.runs import DagRow, NewRunRow, StoredVersion
 from aiosched.db.statements.triggers import DeferralRow
 from aiosched.errors import StaleRows
 from aiosched.scheduler.partitions.run_rehydration import Rehydration
-from aiosched.scheduler.runs.stored_runs import Move
+from aiosched.scheduler.runs.moving import Move
 from aiosched.scheduler.state.changes import Changes, Committed, SideEffects
 from aiosched.testing.attempts.endings import FOR_EVER, WORLDS_TRIGGER
 from aiosched.testing.rows.assets import AssetQueues
