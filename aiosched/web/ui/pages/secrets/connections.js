@@ -1,6 +1,7 @@
 // Connections: the list, and saving one. Passwords are never shown.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { onlyIf } from "../../parts/condition.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -100,7 +101,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
     <${Confirm}
       title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
       submitLabel="Save"
-      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}))}
+      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}), onlyIf(connection))}
       done=${`Connection ${draft.conn_id} saved.`}
       disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
       cli=${setLine(draft)}

@@ -1,6 +1,7 @@
 // Variables: the list, and saving one.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { onlyIf } from "../../parts/condition.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -85,7 +86,11 @@ function VariableDialog({ variable, onClose, onDone }) {
       title=${variable ? `Replace variable ${variable.key}` : "New variable"}
       submitLabel="Save"
       act=${() =>
-        put(at("variables", draft.key), { value: draft.value, description: draft.description || null })
+        put(
+          at("variables", draft.key),
+          { value: draft.value, description: draft.description || null },
+          onlyIf(variable),
+        )
       }
       done=${`Variable ${draft.key} saved.`}
       disabled=${!draft.key}
