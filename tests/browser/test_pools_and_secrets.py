@@ -55,3 +55,35 @@ async def test_new_does_not_overwrite_what_exists(
     await expect(dialog.get_by_text("'taken' exists already")).to_be_visible()
     tab.expected.append("409")
     await service.api("DELETE", place)
+
+
+async def test_a_description_alone_does_not_take_a_variables_value(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "variables/kept", json={"value": "a", "description": "old"})
+    page = await tab.open("/secrets")
+    dialog = await open_dialog(page, "Replace kept")
+    await dialog.get_by_label("Description").fill("new")
+    await expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+
+    await dialog.get_by_label("Value").fill("b")
+    await expect(dialog.locator("code").last).to_have_text("aiosched variables set kept - --description new < file")
+    await dialog.get_by_label("Description").fill("")
+    await save(dialog)
+
+    await expect(page.get_by_role("row").filter(has_text="kept")).not_to_contain_text("old")
+    dialog = await open_dialog(page, "Replace kept")
+    await dialog.get_by_label("Value").fill("c")
+    await service.api("DELETE", "variables/kept")
+    await save(dialog)
+    await expect(dialog.get_by_text("There is no variable 'kept' to change")).to_be_visible()
+    tab.expected.append("404")
+
+
+async def test_a_description_alone_does_not_take_the_fields_of_a_connection(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "connections/kept", json={"conn_type": "http", "host": "shop"})
+    dialog = await open_dialog(await tab.open("/secrets?tab=connections"), "Replace kept")
+    await dialog.get_by_label("Description").fill("new")
+    await expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+
+    await dialog.get_by_label("Host").fill("shop")
+    await expect(dialog.get_by_role("button", name="Save")).to_be_enabled()
+    await service.api("DELETE", "connections/kept")

@@ -238,3 +238,13 @@ async def test_statements_work_on_older_servers(older_db: Database) -> None:
     await store.set_connections([SALES])
 
     assert await store.rotate() == 2
+
+
+async def test_a_description_is_kept_or_emptied(store: SecretStore) -> None:
+    await store.set_variables({"a": VariableValue("1", "one")})
+
+    kept = await store.set_variables({"a": text("1")})
+    emptied = await store.set_variables({"a": VariableValue("1", "")})
+
+    assert (kept["a"], emptied["a"]) == (Change.UNCHANGED, Change.CHANGED)
+    assert (await store.get_variable("a")).description is None

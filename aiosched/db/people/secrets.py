@@ -62,7 +62,7 @@ class ConnectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class VariableValue:
-    """The value to store under a key; a description of None keeps the existing one."""
+    """The value to store under a key; a description of None keeps the existing one, an empty one is none."""
 
     value: str
     description: str | None = None
@@ -91,9 +91,9 @@ LOCK_VARIABLES: Final = f"{GET_VARIABLES} ORDER BY key FOR UPDATE"
 LOCK_CONNECTIONS: Final = f"{GET_CONNECTIONS} ORDER BY conn_id FOR UPDATE"
 # The last parameters: the new team, '' for none (NULL keeps that of an existing one); whether it only creates.
 UPSERT_VARIABLE: Final = """
-    INSERT INTO variable (key, value, description, team) VALUES ($1, $2, $3, nullif($4::text, ''))
+    INSERT INTO variable (key, value, description, team) VALUES ($1, $2, nullif($3::text, ''), nullif($4::text, ''))
     ON CONFLICT (key) DO UPDATE
-       SET value = excluded.value, description = coalesce(excluded.description, variable.description),
+       SET value = excluded.value, description = nullif(coalesce($3::text, variable.description), ''),
            team = CASE WHEN $4::text IS NULL THEN variable.team ELSE excluded.team END
      WHERE NOT $5::boolean
 """
@@ -197,7 +197,8 @@ class SecretStore:
             for key in sorted(values):  # all writers use the same order
                 new = values[key]
                 _, description = before.get(key, (None, None))
-                same = before.get(key) == (new.value, new.description if new.description is not None else description)
+                wanted = description if new.description is None else new.description or None
+                same = before.get(key) == (new.value, wanted)
                 same = same and (team is None or owners.get(key) == (team or None))
                 owner = team if team is not None or key in before else reader.team
                 changes[key] = change = _fate(known=key in before, same=same, existing=existing)

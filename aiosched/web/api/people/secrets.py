@@ -39,7 +39,7 @@ class VariableResource(Resource):
 
 
 class VariableUpdate(Body):
-    """A value to store; a null description or team keeps the existing one, an empty team is none."""
+    """A value to store; a null description or team keeps the existing one, an empty one is none."""
 
     value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
     description: Line = None

@@ -103,7 +103,9 @@ function ConnectionDialog({ connection, onClose, onDone }) {
       submitLabel="Save"
       act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}), onlyIf(connection))}
       done=${`Connection ${draft.conn_id} saved.`}
-      disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
+      disabled=${
+        !draft.conn_id || !draft.conn_type || Boolean(wrong) || (connection !== null && !isFilled(draft))
+      }
       cli=${setLine(draft)}
       onClose=${onClose}
       onDone=${onDone}
@@ -117,6 +119,13 @@ function ConnectionDialog({ connection, onClose, onDone }) {
     <//>
   `;
 }
+
+/**
+ * Whether there is more than what the list shows: else a change of the description would take all other fields away.
+ * @param {Draft} draft
+ */
+const isFilled = ({ host, port, login, password, schema, extra }) =>
+  Boolean(host || port || login || password || schema || extra);
 
 /**
  * @typedef {{ draft: Draft, set: (change: Partial<Draft>) => void, types: Api["ConnectionTypeResource"][],
