@@ -12,8 +12,9 @@ from tests.browser.conftest import Service, Tab
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def open_dialog(page: Page, button: str) -> Locator:
-    await page.get_by_role("button", name=button).click()
+async def open_dialog(place: Page | Locator, button: str) -> Locator:
+    await place.get_by_role("button", name=button).click()
+    page = place if isinstance(place, Page) else place.page
     return page.get_by_role("dialog")
 
 
@@ -87,3 +88,14 @@ async def test_a_description_alone_does_not_take_the_fields_of_a_connection(serv
     await dialog.get_by_label("Host").fill("shop")
     await expect(dialog.get_by_role("button", name="Save")).to_be_enabled()
     await service.api("DELETE", "connections/kept")
+
+
+async def test_a_pool_without_a_number_of_slots_is_not_saved(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "pools/open", json={"slots": 3})
+    page = await tab.open("/pools")
+    dialog = await open_dialog(page.get_by_role("region", name="Pool open"), "Edit …")
+    await dialog.get_by_role("spinbutton", name="Slots").fill("")
+
+    await expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+    await expect(dialog.locator("code")).to_have_text("aiosched pools set open SLOTS")
+    await service.api("DELETE", "pools/open")

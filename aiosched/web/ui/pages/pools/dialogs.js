@@ -68,7 +68,7 @@ export function PoolDialog({ pool, onClose, onDone }) {
   );
   /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
-  const { name, ...body } = { ...draft, slots: Number(draft.slots) };
+  const { name, ...body } = { ...draft, slots: draft.slots === "" ? NaN : Number(draft.slots) };
   return html`
     <${Confirm}
       title=${pool ? `Pool ${pool.name}` : "New pool"}
@@ -80,7 +80,7 @@ export function PoolDialog({ pool, onClose, onDone }) {
         "pools",
         "set",
         name || "POOL",
-        body.slots,
+        draft.slots === "" ? "SLOTS" : body.slots,
         body.description,
         body.include_deferred ? "--include-deferred" : "",
       )}
