@@ -99,3 +99,13 @@ async def test_a_pool_without_a_number_of_slots_is_not_saved(service: Service, t
     await expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
     await expect(dialog.locator("code")).to_have_text("aiosched pools set open SLOTS")
     await service.api("DELETE", "pools/open")
+
+
+async def test_the_command_of_a_connection_has_every_field(tab: Tab) -> None:
+    dialog = await open_dialog(await tab.open("/secrets?tab=connections"), "New connection …")
+    fields = {"Id": "shop", "Type": "http", "Extra": '{"a": 1}', "Description": "orders"}
+    for label, text in fields.items():
+        await dialog.get_by_label(label, exact=True).fill(text)
+
+    line = """aiosched connections set shop --type http --extra '{"a": 1}' --description orders"""
+    await expect(dialog.locator("code")).to_have_text(line)

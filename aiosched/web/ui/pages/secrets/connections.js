@@ -212,11 +212,10 @@ const bodyOf = (draft, extra) => ({
  * @param {Draft} draft
  */
 function setLine(draft) {
-  const { conn_type: type, host, port, login, schema } = draft;
-  const options = Object.entries({ type, host, port, login, schema }).map(([name, value]) => [
-    `--${name}`,
-    value,
-  ]);
+  const { conn_type: type, host, port, login, schema, extra, description } = draft;
+  const options = Object.entries({ type, host, port, login, schema, extra, description }).map(
+    ([name, value]) => [`--${name}`, value],
+  );
   const password = draft.password ? ["--password", "-"] : [];
   return commandLine(
     "connections",
