@@ -153,7 +153,7 @@ def test_add_makes_new_ones_and_set_changes_fields(secret: Cli) -> None:
     same = secret("connections", "set", "sales", "--host", "other")
     made = secret("connections", "set", "new", "--type", "http", "--host", "h")
 
-    assert "exist already: sales" in refused.stderr
+    assert "'sales' exists already" in refused.stderr
     assert [one.stderr for one in (changed, same, made)] == [
         "changed connection sales\n", "unchanged connection sales\n", "created connection new\n",
     ]  # fmt: skip

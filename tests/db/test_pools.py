@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from aiosched.db.names.existing import Existing
 from aiosched.db.people.pools import Pool, delete_pool, get_pool, list_pools, set_pool
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL
@@ -114,3 +115,16 @@ async def test_an_unknown_pool_is_refused_with_near_names(db: Database) -> None:
     for call in (get_pool(db, "elt"), delete_pool(db, "elt", requested_by="me")):
         with pytest.raises(NotFound, match=r"There is no pool 'elt'\. Did you mean etl\?"):
             await call
+
+
+async def test_a_pool_that_exists_is_left_or_refused_as_one_asks(db: Database) -> None:
+    await set_pool(db, "etl", 4, description="loads", requested_by="me")
+
+    left = await set_pool(db, "etl", 8, existing=Existing.SKIP, requested_by="me")
+    with pytest.raises(Refused, match="The pool 'etl' exists already"):
+        await set_pool(db, "etl", 8, existing=Existing.FAIL, requested_by="me")
+    with pytest.raises(NotFound, match="There is no pool 'elt' to change"):
+        await set_pool(db, "elt", 8, existing=Existing.REQUIRE, requested_by="me")
+
+    assert not left.changed
+    assert await get_pool(db, "etl") == Pool("etl", 4, 0, False, "loads")

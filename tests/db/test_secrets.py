@@ -11,7 +11,8 @@ import pytest
 from aiosched.config import Settings
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring, new_key
-from aiosched.db.people.secrets import Change, Existing, SecretStore, VariableValue
+from aiosched.db.names.existing import Existing
+from aiosched.db.people.secrets import Change, SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, NotFound, Refused
 
@@ -72,7 +73,7 @@ async def test_a_store_that_must_be_new_changes_nothing_when_one_exists(store: S
     await store.set_connections([SALES])
     other = ConnectionValue.from_uri("other", "http://h")
 
-    with pytest.raises(Refused, match="exist already: sales"):
+    with pytest.raises(Refused, match="'sales' exists already"):
         await store.set_connections([SALES, other], existing=Existing.FAIL)
 
     assert [info.conn_id for info in await store.list_connections()] == ["sales"]
@@ -237,3 +238,13 @@ async def test_statements_work_on_older_servers(older_db: Database) -> None:
     await store.set_connections([SALES])
 
     assert await store.rotate() == 2
+
+
+async def test_a_description_is_kept_or_emptied(store: SecretStore) -> None:
+    await store.set_variables({"a": VariableValue("1", "one")})
+
+    kept = await store.set_variables({"a": text("1")})
+    emptied = await store.set_variables({"a": VariableValue("1", "")})
+
+    assert (kept["a"], emptied["a"]) == (Change.UNCHANGED, Change.CHANGED)
+    assert (await store.get_variable("a")).description is None

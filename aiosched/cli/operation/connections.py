@@ -215,7 +215,7 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
     The file is an object: {"id": "URI", "other": {"conn_type": "postgres", "host": …}}.
     """
     from aiosched.core.values.connections import ConnectionValue
-    from aiosched.db.people.secrets import Existing as Choice
+    from aiosched.db.names.existing import Existing as Choice
 
     document = read_document(file)
     if wrong := [name for name, one in document.items() if not isinstance(one, str | dict)]:
@@ -290,7 +290,7 @@ def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[s
 
 
 def _store(dsn: str | None, value: ConnectionValue, *, new: bool, team: str | None, output: Format | None) -> None:
-    from aiosched.db.people.secrets import Existing as Choice
+    from aiosched.db.names.existing import Existing as Choice
 
     async def store(store: SecretStore) -> Mapping[str, Change]:
         choice = Choice.FAIL if new else Choice.OVERWRITE

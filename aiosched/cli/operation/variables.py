@@ -126,7 +126,7 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
     The file is an object: {"key": value, "other": {"value": value, "description": text}}. Texts are stored as
     they are, other values as JSON.
     """
-    from aiosched.db.people.secrets import Existing as Choice
+    from aiosched.db.names.existing import Existing as Choice
 
     values = {key: _value(document) for key, document in read_document(file).items()}
     choice = Choice(existing)

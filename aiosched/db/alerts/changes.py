@@ -15,6 +15,7 @@ from aiosched.db.alerts import alerts, rules
 from aiosched.db.alerts.alerts import AlertRow
 from aiosched.db.alerts.rules import RuleFields, RuleRow
 from aiosched.db.audit.entries import record
+from aiosched.db.names.existing import Existing, check_existing, exists_already
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -48,16 +49,20 @@ async def list_alerts(
         return await alerts.list_alerts(conn, before=before, is_open=is_open, rule=rule, limit=limit, seen=seen)
 
 
-async def set_rule(db: Database, rule: RuleFields, now: datetime) -> RuleRow:
-    """Create or change a rule; its open alerts are closed in silence if it changes. Raises Refused."""
+async def set_rule(
+    db: Database, rule: RuleFields, now: datetime, *, existing: Existing = Existing.OVERWRITE
+) -> RuleRow:
+    """Create or change a rule; its open alerts are closed in silence if it changes. Raises Refused, and NotFound."""
     if (problem := rule.problem()) is not None:
         raise Refused(f"This rule cannot be: {problem}.")
     async with db.transaction() as conn:
-        before = await rules.get_rule(conn, rule.name)
+        before = await rules.get_rule(conn, rule.name, lock=True)
+        check_existing(existing, "rule", [rule.name], [] if before is None else [rule.name])
         if before is not None:
             await rules.close_alerts(conn, rule.name, now)
-        if not await rules.set_rule(conn, rule, now):
-            raise _in_settings(rule.name)
+        is_new = existing is Existing.FAIL
+        if not await rules.set_rule(conn, rule, now, is_new=is_new):
+            raise exists_already("rule", [rule.name]) if is_new else _in_settings(rule.name)
         kind = AuditKind.ALERT_RULE_CREATED if before is None else AuditKind.ALERT_RULE_CHANGED
         await record(conn, kind, rule.name, watches=rule.kind, notifier=rule.notifier)
         return await _found(conn, rule.name)

@@ -99,6 +99,7 @@ GET_RULE: Final = f"""
     SELECT {_COLUMNS}, (SELECT count(*)::int FROM alert WHERE rule_id = r.id AND recovered_at IS NULL) AS open_alerts
       FROM alert_rule AS r WHERE name = $1
 """
+LOCK_RULE: Final = f"{GET_RULE} FOR UPDATE OF r"
 
 
 async def list_rules(conn: DatabaseConnection, *, after: str = "", limit: int | None = None) -> list[RuleRow]:
@@ -106,9 +107,9 @@ async def list_rules(conn: DatabaseConnection, *, after: str = "", limit: int | 
     return [RuleRow(**dict(row)) for row in await conn.fetch(LIST_RULES, after, limit)]
 
 
-async def get_rule(conn: DatabaseConnection, name: str) -> RuleRow | None:
-    """The rule of this name."""
-    row = await conn.fetchrow(GET_RULE, name)
+async def get_rule(conn: DatabaseConnection, name: str, *, lock: bool = False) -> RuleRow | None:
+    """The rule of this name; with `lock`, nobody else changes or deletes it before the transaction ends."""
+    row = await conn.fetchrow(LOCK_RULE if lock else GET_RULE, name)
     return None if row is None else RuleRow(**dict(row))
 
 
@@ -119,14 +120,19 @@ SET_RULE: Final = f"""
     ON CONFLICT (name) DO UPDATE
        SET ({_GIVEN}, from_settings, since, error, failed_at)
          = ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, NULL, NULL)
-     WHERE alert_rule.from_settings <= $13
+     WHERE alert_rule.from_settings <= $13 AND NOT $15::boolean
 """
 
 
-async def set_rule(conn: DatabaseConnection, rule: RuleFields, now: datetime, *, from_settings: bool = False) -> bool:
-    """Create or change the rule of this name; False if it is in the settings, and must be changed there."""
+async def set_rule(
+    conn: DatabaseConnection, rule: RuleFields, now: datetime, *, from_settings: bool = False, is_new: bool = False
+) -> bool:
+    """Create or change the rule of this name; False if it is in the settings, and must be changed there.
+
+    With `is_new` it is only created; False also if it exists.
+    """
     values = [getattr(rule, field.name) for field in fields(RuleFields)]
-    tag: str = await conn.execute(SET_RULE, *values, from_settings, now)
+    tag: str = await conn.execute(SET_RULE, *values, from_settings, now, is_new)
     return tag == "INSERT 0 1"
 
 

@@ -1,1 +1,1 @@
-"""Names that people type: short forms of run ids, and what completes a word in a shell."""
+"""Names that people type: short forms of run ids, what completes a word in a shell, names that exist already."""

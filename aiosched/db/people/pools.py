@@ -15,6 +15,7 @@ import msgspec
 from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.db.access.owners import check_team
+from aiosched.db.names.existing import Existing, check_existing, exists_already
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import notify
@@ -59,12 +60,13 @@ LIST_POOLS: Final = f"SELECT {_COLUMNS} FROM pool WHERE name > $1 ORDER BY name 
 GET_POOL: Final = f"SELECT {_COLUMNS} FROM pool WHERE name = $1"
 LOCK_POOL: Final = f"{GET_POOL} FOR UPDATE"
 
-# One statement, so that two users who create the same pool at once do not conflict.
+# One statement, so that two users who create the same pool at once do not conflict. The last parameter: create only.
 UPSERT_POOL: Final = f"""
     INSERT INTO pool (name, slots, include_deferred, description, team) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (name) DO UPDATE
        SET slots = excluded.slots, include_deferred = excluded.include_deferred, description = excluded.description,
            team = excluded.team
+     WHERE NOT $6::boolean
     RETURNING {_COLUMNS}
 """
 
@@ -103,13 +105,15 @@ async def set_pool(
     include_deferred: bool | None = None,
     description: str | None = None,
     team: str | None = None,
+    existing: Existing = Existing.OVERWRITE,
     requested_by: str,
     reason: str | None = None,
 ) -> PoolChange:
     """Create or change a pool; None leaves a value unchanged (for a new pool: false, none). An empty `team` is none.
 
     Setting the current values changes and logs nothing. Wakes the schedulers, since tasks may fit now. Raises Refused
-    for a name that is not 1 to 250 printable characters, for slots out of range, and for a team for default_pool.
+    for a name that is not 1 to 250 printable characters, for slots out of range, for a team for default_pool, and as
+    `existing` says; then NotFound, too.
     """
     if not 1 <= len(name) <= 250 or not name.isprintable():
         raise Refused("A pool's name has 1 to 250 printable characters.")
@@ -122,12 +126,17 @@ async def set_pool(
     async with db.transaction() as conn:
         row = await conn.fetchrow(LOCK_POOL, name)
         before = None if row is None else Pool(*row)
+        check_existing(existing, "pool", [name], [] if before is None else [name])
+        if before is not None and existing is Existing.SKIP:
+            return PoolChange(before, before)
         deferred = include_deferred if include_deferred is not None else bool(before and before.include_deferred)
         text = description if description is not None else (before.description if before else None)
         owner = (team or None) if team is not None else (before.team if before else None)
         await check_team(conn, owner)
-        after = Pool(*await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text, owner))
-        change = PoolChange(before, after)
+        row = await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text, owner, existing is Existing.FAIL)
+        if row is None:
+            raise exists_already("pool", [name])
+        change = PoolChange(before, Pool(*row))
         if change.changed:
             await _log(conn, "set_pool", change, requested_by, reason)
             await notify(conn, "pools", ())

@@ -12,7 +12,7 @@ Source: docs/architecture.md, "The tables"; the semantics reference, section 27.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -29,6 +29,7 @@ from aiosched.db.access.owners import check_team
 from aiosched.db.audit.entries import NewEntry, record_all
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
+from aiosched.db.names.existing import Existing, check_existing, exists_already
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -61,7 +62,7 @@ class ConnectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class VariableValue:
-    """The value to store under a key; a description of None keeps the existing one."""
+    """The value to store under a key; a description of None keeps the existing one, an empty one is none."""
 
     value: str
     description: str | None = None
@@ -76,14 +77,6 @@ class Change(StrEnum):
     SKIPPED = "skipped"
 
 
-class Existing(StrEnum):
-    """How to treat names that already exist."""
-
-    OVERWRITE = "overwrite"
-    SKIP = "skip"
-    FAIL = "fail"
-
-
 # Index: primary keys, in all statements.
 LIST_VARIABLES: Final = """
     SELECT key, description, created_at, team FROM variable WHERE key > $1 ORDER BY key LIMIT $2
@@ -94,18 +87,22 @@ LIST_CONNECTIONS: Final = """
 """
 GET_VARIABLES: Final = "SELECT key, value, description, team FROM variable WHERE key = ANY($1::text[])"
 GET_CONNECTIONS: Final = "SELECT conn_id, secret, team FROM connection WHERE conn_id = ANY($1::text[])"
-# The last parameter: the new team, '' for none; NULL keeps that of an existing one.
+LOCK_VARIABLES: Final = f"{GET_VARIABLES} ORDER BY key FOR UPDATE"
+LOCK_CONNECTIONS: Final = f"{GET_CONNECTIONS} ORDER BY conn_id FOR UPDATE"
+# The last parameters: the new team, '' for none (NULL keeps that of an existing one); whether it only creates.
 UPSERT_VARIABLE: Final = """
-    INSERT INTO variable (key, value, description, team) VALUES ($1, $2, $3, nullif($4::text, ''))
+    INSERT INTO variable (key, value, description, team) VALUES ($1, $2, nullif($3::text, ''), nullif($4::text, ''))
     ON CONFLICT (key) DO UPDATE
-       SET value = excluded.value, description = coalesce(excluded.description, variable.description),
+       SET value = excluded.value, description = nullif(coalesce($3::text, variable.description), ''),
            team = CASE WHEN $4::text IS NULL THEN variable.team ELSE excluded.team END
+     WHERE NOT $5::boolean
 """
 UPSERT_CONNECTION: Final = """
     INSERT INTO connection (conn_id, conn_type, secret, description, team) VALUES ($1, $2, $3, $4, nullif($5::text, ''))
     ON CONFLICT (conn_id) DO UPDATE
        SET conn_type = excluded.conn_type, secret = excluded.secret, description = excluded.description,
            team = CASE WHEN $5::text IS NULL THEN connection.team ELSE excluded.team END
+     WHERE NOT $6::boolean
 """
 DELETE_VARIABLE: Final = "DELETE FROM variable WHERE key = $1"
 OWNER_OF_VARIABLE: Final = "SELECT team FROM variable WHERE key = $1 FOR UPDATE"
@@ -178,7 +175,8 @@ class SecretStore:
         team: str | None = None,
         reader: Reader = EVERYTHING,
     ) -> dict[str, Change]:
-        """Store variables, all or none, and return the effect on each. Raises Refused, also for a bad name.
+        """Store variables, all or none, and return the effect on each. Raises Refused, also for a bad name,
+        and NotFound if `existing` requires one that does not exist.
 
         `request` is the id of a request for one variable, and needs `requested_by`. They get to belong to `team`
         (empty: to nobody); None keeps the team of existing ones, and new ones belong to that of `reader`.
@@ -190,22 +188,25 @@ class SecretStore:
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
             await check_team(conn, team)
-            rows = await conn.fetch(GET_VARIABLES, list(values))
+            rows = await conn.fetch(LOCK_VARIABLES, list(values))
             if denied := [row["key"] for row in rows if reader.is_denied(row["team"])]:
                 raise Refused(f"The variable {denied[0]!r} cannot be set: its name is taken. Choose another one.")
             before = {key: (self._readable(token), description) for key, token, description, _ in rows}
             owners = {row["key"]: row["team"] for row in rows}
-            _check_existing(before, existing, "variables")
+            check_existing(existing, "variable", values, before)
             for key in sorted(values):  # all writers use the same order
                 new = values[key]
                 _, description = before.get(key, (None, None))
-                same = before.get(key) == (new.value, new.description if new.description is not None else description)
+                wanted = description if new.description is None else new.description or None
+                same = before.get(key) == (new.value, wanted)
                 same = same and (team is None or owners.get(key) == (team or None))
                 owner = team if team is not None or key in before else reader.team
                 changes[key] = change = _fate(known=key in before, same=same, existing=existing)
                 about = {"name": key, "change": change}
                 if change in _WRITES and await _log(conn, "set_variable", about, requested_by, request):
-                    await conn.execute(UPSERT_VARIABLE, key, self.keyring.encrypt(new.value), new.description, owner)
+                    row = key, self.keyring.encrypt(new.value), new.description, owner
+                    if await conn.execute(UPSERT_VARIABLE, *row, existing is Existing.FAIL) == "INSERT 0 0":
+                        raise exists_already("variable", [key])
         return changes
 
     async def delete_variable(
@@ -259,7 +260,8 @@ class SecretStore:
         requested_by: str | None = None,
         team: str | None = None,
     ) -> dict[str, Change]:
-        """Store connections, all or none, and return the effect on each. Raises Refused.
+        """Store connections, all or none, and return the effect on each. Raises Refused, and NotFound if
+        `existing` requires one that does not exist.
 
         They get to belong to `team` (empty: to nobody); None keeps the team of existing ones.
         """
@@ -268,10 +270,10 @@ class SecretStore:
         async with self.db.transaction() as conn:
             await self._check_keyring(conn)
             await check_team(conn, team)
-            rows = await conn.fetch(GET_CONNECTIONS, list(wanted))
+            rows = await conn.fetch(LOCK_CONNECTIONS, list(wanted))
             before = {conn_id: self._readable(token) for conn_id, token, _ in rows}
             owners = {row["conn_id"]: row["team"] for row in rows}
-            _check_existing(before, existing, "connections")
+            check_existing(existing, "connection", wanted, before)
             for conn_id in sorted(wanted):
                 new, old = wanted[conn_id], before.get(conn_id)
                 same = old is not None and _connection(conn_id, old) == new
@@ -280,7 +282,9 @@ class SecretStore:
                 about = {"name": conn_id, "change": changes[conn_id]}
                 if changes[conn_id] in _WRITES and await _log(conn, "set_connection", about, requested_by):
                     secret = self.keyring.encrypt(msgspec.json.encode(new.as_fields()).decode())
-                    await conn.execute(UPSERT_CONNECTION, conn_id, new.conn_type, secret, new.description, team)
+                    row = conn_id, new.conn_type, secret, new.description, team
+                    if await conn.execute(UPSERT_CONNECTION, *row, existing is Existing.FAIL) == "INSERT 0 0":
+                        raise exists_already("connection", [conn_id])
         return changes
 
     async def delete_connection(self, conn_id: str, *, requested_by: str | None = None) -> None:
@@ -369,11 +373,6 @@ def _check_key(key: str) -> None:
 def _check_size(key: str, value: str) -> None:
     if len(value) > MOST_CHARACTERS:
         raise Refused(f"The value of {key!r} has {len(value):,} characters, allowed are {MOST_CHARACTERS:,}.")
-
-
-def _check_existing(before: Collection[str], existing: Existing, kind: str) -> None:
-    if before and existing is Existing.FAIL:
-        raise Refused(f"These {kind} exist already: {', '.join(sorted(before))}. Nothing was changed.")
 
 
 def _fate(*, known: bool, same: bool, existing: Existing) -> Change:

@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import Field
 
+from aiosched.db.names.existing import Existing
 from aiosched.db.people import pools
-from aiosched.errors import NotFound, Refused
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import pool_shape
 from aiosched.web.api.base.models import Body
@@ -67,19 +67,16 @@ async def list_pools(
 async def post_pool(request_client: TheRequestClient, sight: TheSight, body: PoolBody) -> dict[str, Any]:
     """Create a pool; 409 if there is one."""
     await check_editable(request_client.db, sight, "pool", body.name, is_new=True)
-    try:
-        await pools.get_pool(request_client.db, body.name)
-    except NotFound:
-        change = await pools.set_pool(
-            request_client.db,
-            body.name,
-            body.slots,
-            include_deferred=body.include_deferred,
-            description=body.description,
-            requested_by=sight.person.requested_by,
-        )
-        return pool_shape(change.after)
-    raise Refused(f"There is a pool {body.name!r} already.")
+    change = await pools.set_pool(
+        request_client.db,
+        body.name,
+        body.slots,
+        include_deferred=body.include_deferred,
+        description=body.description,
+        existing=Existing.FAIL,
+        requested_by=sight.person.requested_by,
+    )
+    return pool_shape(change.after)
 
 
 @router.get("/pools/{name}")

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.secrets import Existing, SecretStore, VariableValue
+from aiosched.db.names.existing import Existing
+from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import connection_shape, variable_shape
 from aiosched.web.api.base.models import Body

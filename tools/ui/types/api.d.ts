@@ -1826,7 +1826,7 @@ export interface components {
       key: string;
       team: string | null;
     };
-    /** @description A value to store; a null description or team keeps the existing one, an empty team is none. */
+    /** @description A value to store; a null description or team keeps the existing one, an empty one is none. */
     VariableUpdate: {
       description?: string | null;
       team?: string | null;

@@ -14,6 +14,7 @@ from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Alerts"])
@@ -144,10 +145,13 @@ async def list_alert_rules(request_client: TheRequestClient) -> AlertRules:
 
 @router.put("/alert-rules/{name}")
 @allow(Role.OPERATOR, RoleScope.EVERYWHERE)
-async def set_alert_rule(request_client: TheRequestClient, name: RuleName, body: AlertRuleUpdate) -> AlertRuleResource:
+async def set_alert_rule(
+    request_client: TheRequestClient, name: RuleName, body: AlertRuleUpdate, existing: TheCondition
+) -> AlertRuleResource:
     """Create or change a rule; idempotent. When it changes, its open alerts are closed without a message."""
     rule = fields_of({**body.model_dump(), "name": name})
-    return AlertRuleResource.model_validate(await changes.set_rule(request_client.db, rule, request_client.clock.now()))
+    now = request_client.clock.now()
+    return AlertRuleResource.model_validate(await changes.set_rule(request_client.db, rule, now, existing=existing))
 
 
 @router.patch("/alert-rules/{name}")

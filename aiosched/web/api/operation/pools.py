@@ -16,6 +16,7 @@ from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -134,7 +135,9 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 @router.put("/pools/{name}")
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def set_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolUpdate) -> PoolResource:
+async def set_pool(
+    request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolUpdate, existing: TheCondition
+) -> PoolResource:
     """Create or change a pool; idempotent."""
     await check_editable(request_client.db, sight, "pool", name, is_new=True, team=body.team)
     change = await pools.set_pool(
@@ -144,6 +147,7 @@ async def set_pool(request_client: TheRequestClient, sight: TheSight, name: Pool
         include_deferred=body.include_deferred,
         description=body.description,
         team=body.team,
+        existing=existing,
         requested_by=sight.person.requested_by,
         reason=body.reason,
     )

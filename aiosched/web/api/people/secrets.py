@@ -17,6 +17,7 @@ from aiosched.web.api.base.models import Body, Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import TheSight
+from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.owned import check_editable, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -38,7 +39,7 @@ class VariableResource(Resource):
 
 
 class VariableUpdate(Body):
-    """A value to store; a null description or team keeps the existing one, an empty team is none."""
+    """A value to store; a null description or team keeps the existing one, an empty one is none."""
 
     value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
     description: Line = None
@@ -113,11 +114,15 @@ async def list_variables(
 
 @router.put("/variables/{key}")
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def set_variable(request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableUpdate) -> Stored:
+async def set_variable(
+    request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableUpdate, existing: TheCondition
+) -> Stored:
     """Store a variable."""
     await check_editable(request_client.db, sight, "variable", key, is_new=True, team=body.team)
     values = {key: VariableValue(body.value, body.description)}
-    changes = await _store(request_client).set_variables(values, requested_by=sight.person.requested_by, team=body.team)
+    changes = await _store(request_client).set_variables(
+        values, existing=existing, requested_by=sight.person.requested_by, team=body.team
+    )
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
 
@@ -156,7 +161,7 @@ async def list_connection_types() -> Page[ConnectionTypeResource]:
 @router.put("/connections/{conn_id}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_connection(
-    request_client: TheRequestClient, sight: TheSight, conn_id: Key, body: NewConnection
+    request_client: TheRequestClient, sight: TheSight, conn_id: Key, body: NewConnection, existing: TheCondition
 ) -> Stored:
     """Store a connection; replaces what it held before."""
     await check_editable(request_client.db, sight, "connection", conn_id, is_new=True, team=body.team)
@@ -164,7 +169,7 @@ async def set_connection(
     given["extra"] = given["extra"] or None
     value = ConnectionValue.from_fields(conn_id, given)
     changes = await _store(request_client).set_connections(
-        [value], requested_by=sight.person.requested_by, team=body.team
+        [value], existing=existing, requested_by=sight.person.requested_by, team=body.team
     )
     return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
 

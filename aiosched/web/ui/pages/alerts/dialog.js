@@ -1,6 +1,7 @@
 // The dialog for creating or changing an alert rule.
 import { html, useState } from "../../lib/html.js";
 import { at, put } from "../../lib/api.js";
+import { onlyIf } from "../../parts/condition.js";
 import { Confirm } from "../../parts/dialog.js";
 import { InputField, SelectField } from "../../parts/form.js";
 import { KINDS, SECONDS, hasDags } from "./words.js";
@@ -17,7 +18,7 @@ export function RuleDialog({ rule, notifiers, onClose, onDone }) {
     <${Confirm}
       title=${rule ? `Rule ${rule.name}` : "New rule"}
       submitLabel="Save"
-      act=${() => put(at("alert-rules", draft.name), bodyOf(draft))}
+      act=${() => put(at("alert-rules", draft.name), bodyOf(draft), onlyIf(rule))}
       done=${`Rule ${draft.name} saved.`}
       disabled=${!draft.name || !draft.notifier}
       onClose=${onClose}

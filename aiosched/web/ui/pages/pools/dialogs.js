@@ -1,6 +1,7 @@
 // Dialogs for creating, changing and deleting pools.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { onlyIf } from "../../parts/condition.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { slots } from "./words.js";
 
@@ -12,7 +13,7 @@ export function ResizeDialog({ pool, next, onClose, onDone }) {
     <${Confirm}
       title=${`Pool ${pool.name}`}
       submitLabel=${`Set ${next}`}
-      act=${() => put(at("pools", pool.name), { slots: next })}
+      act=${() => put(at("pools", pool.name), { slots: next }, onlyIf(pool))}
       done=${`Pool ${pool.name} has ${slots(next)}.`}
       cli=${commandLine("pools", "set", pool.name, next)}
       onClose=${onClose}
@@ -67,19 +68,19 @@ export function PoolDialog({ pool, onClose, onDone }) {
   );
   /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
-  const { name, ...body } = { ...draft, slots: Number(draft.slots) };
+  const { name, ...body } = { ...draft, slots: draft.slots === "" ? NaN : Number(draft.slots) };
   return html`
     <${Confirm}
       title=${pool ? `Pool ${pool.name}` : "New pool"}
       submitLabel="Save"
-      act=${() => put(at("pools", name), body)}
+      act=${() => put(at("pools", name), body, onlyIf(pool))}
       done=${`Pool ${name} saved.`}
       disabled=${!name || !Number.isInteger(body.slots)}
       cli=${commandLine(
         "pools",
         "set",
         name || "POOL",
-        body.slots,
+        draft.slots === "" ? "SLOTS" : body.slots,
         body.description,
         body.include_deferred ? "--include-deferred" : "",
       )}

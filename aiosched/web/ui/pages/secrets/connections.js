@@ -1,6 +1,7 @@
 // Connections: the list, and saving one. Passwords are never shown.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { onlyIf } from "../../parts/condition.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -100,9 +101,11 @@ function ConnectionDialog({ connection, onClose, onDone }) {
     <${Confirm}
       title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
       submitLabel="Save"
-      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}))}
+      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}), onlyIf(connection))}
       done=${`Connection ${draft.conn_id} saved.`}
-      disabled=${!draft.conn_id || !draft.conn_type || Boolean(wrong)}
+      disabled=${
+        !draft.conn_id || !draft.conn_type || Boolean(wrong) || (connection !== null && !isFilled(draft))
+      }
       cli=${setLine(draft)}
       onClose=${onClose}
       onDone=${onDone}
@@ -116,6 +119,13 @@ function ConnectionDialog({ connection, onClose, onDone }) {
     <//>
   `;
 }
+
+/**
+ * Whether there is more than what the list shows: else a change of the description would take all other fields away.
+ * @param {Draft} draft
+ */
+const isFilled = ({ host, port, login, password, schema, extra }) =>
+  Boolean(host || port || login || password || schema || extra);
 
 /**
  * @typedef {{ draft: Draft, set: (change: Partial<Draft>) => void, types: Api["ConnectionTypeResource"][],
@@ -202,11 +212,10 @@ const bodyOf = (draft, extra) => ({
  * @param {Draft} draft
  */
 function setLine(draft) {
-  const { conn_type: type, host, port, login, schema } = draft;
-  const options = Object.entries({ type, host, port, login, schema }).map(([name, value]) => [
-    `--${name}`,
-    value,
-  ]);
+  const { conn_type: type, host, port, login, schema, extra, description } = draft;
+  const options = Object.entries({ type, host, port, login, schema, extra, description }).map(
+    ([name, value]) => [`--${name}`, value],
+  );
   const password = draft.password ? ["--password", "-"] : [];
   return commandLine(
     "connections",

@@ -1,6 +1,7 @@
 // Variables: the list, and saving one.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { onlyIf } from "../../parts/condition.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -80,16 +81,21 @@ function VariableDialog({ variable, onClose, onDone }) {
   });
   /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
+  const description = draft.description ? ["--description", draft.description] : [];
   return html`
     <${Confirm}
       title=${variable ? `Replace variable ${variable.key}` : "New variable"}
       submitLabel="Save"
       act=${() =>
-        put(at("variables", draft.key), { value: draft.value, description: draft.description || null })
+        put(
+          at("variables", draft.key),
+          { value: draft.value, description: draft.description },
+          onlyIf(variable),
+        )
       }
       done=${`Variable ${draft.key} saved.`}
-      disabled=${!draft.key}
-      cli=${`${commandLine("variables", "set", draft.key || "KEY", "-")} < file`}
+      disabled=${!draft.key || !draft.value}
+      cli=${`${commandLine("variables", "set", draft.key || "KEY", "-", ...description)} < file`}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -115,7 +121,10 @@ function VariableDialog({ variable, onClose, onDone }) {
           value=${draft.value}
           onInput=${(e) => set({ value: e.target.value })}
         />
-        <span class="help">Text or JSON. Replaces the stored value; it cannot be read back here.</span>
+        <span class="help">
+          Text or JSON. Replaces the stored value; it cannot be read back here. For an empty one:${" "}
+          <code>${commandLine("variables", "set", draft.key || "KEY")} ''</code>
+        </span>
       </div>
       <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
     <//>

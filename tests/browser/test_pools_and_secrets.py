@@ -1,0 +1,111 @@
+"""Dialogs of pools, variables and connections in Chromium, on the real service: what they create, change and refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.browser.conftest import Service, Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def open_dialog(place: Page | Locator, button: str) -> Locator:
+    await place.get_by_role("button", name=button).click()
+    page = place if isinstance(place, Page) else place.page
+    return page.get_by_role("dialog")
+
+
+async def save(dialog: Locator) -> None:
+    await dialog.get_by_role("button", name="Save").click()
+
+
+@pytest.mark.parametrize(
+    ("place", "body", "page", "button", "fields"),
+    [
+        ("pools/taken", {"slots": 64}, "/pools", "New pool …", {"Name": "taken"}),
+        ("variables/taken", {"value": "a"}, "/secrets", "New variable …", {"Key": "taken", "Value": "b"}),
+        (
+            "connections/taken",
+            {"conn_type": "http"},
+            "/secrets?tab=connections",
+            "New connection …",
+            {"Id": "taken", "Type": "ftp"},
+        ),
+        (
+            "alert-rules/taken",
+            {"kind": "run_failed", "notifier": "ops"},
+            "/alerts?tab=rules",
+            "New rule …",
+            {"Name": "taken"},
+        ),
+    ],
+)
+async def test_new_does_not_overwrite_what_exists(
+    service: Service, tab: Tab, place: str, body: Any, page: str, button: str, fields: dict[str, str]
+) -> None:
+    await service.api("PUT", place, json=body)
+    dialog = await open_dialog(await tab.open(page), button)
+    for label, text in fields.items():
+        await dialog.get_by_label(label, exact=True).fill(text)
+
+    await save(dialog)
+
+    await expect(dialog.get_by_text("'taken' exists already")).to_be_visible()
+    tab.expected.append("409")
+    await service.api("DELETE", place)
+
+
+async def test_a_description_alone_does_not_take_a_variables_value(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "variables/kept", json={"value": "a", "description": "old"})
+    page = await tab.open("/secrets")
+    dialog = await open_dialog(page, "Replace kept")
+    await dialog.get_by_label("Description").fill("new")
+    await expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+
+    await dialog.get_by_label("Value").fill("b")
+    await expect(dialog.locator("code").last).to_have_text("aiosched variables set kept - --description new < file")
+    await dialog.get_by_label("Description").fill("")
+    await save(dialog)
+
+    await expect(page.get_by_role("row").filter(has_text="kept")).not_to_contain_text("old")
+    dialog = await open_dialog(page, "Replace kept")
+    await dialog.get_by_label("Value").fill("c")
+    await service.api("DELETE", "variables/kept")
+    await save(dialog)
+    await expect(dialog.get_by_text("There is no variable 'kept' to change")).to_be_visible()
+    tab.expected.append("404")
+
+
+async def test_a_description_alone_does_not_take_the_fields_of_a_connection(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "connections/kept", json={"conn_type": "http", "host": "shop"})
+    dialog = await open_dialog(await tab.open("/secrets?tab=connections"), "Replace kept")
+    await dialog.get_by_label("Description").fill("new")
+    await expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+
+    await dialog.get_by_label("Host").fill("shop")
+    await expect(dialog.get_by_role("button", name="Save")).to_be_enabled()
+    await service.api("DELETE", "connections/kept")
+
+
+async def test_a_pool_without_a_number_of_slots_is_not_saved(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "pools/open", json={"slots": 3})
+    page = await tab.open("/pools")
+    dialog = await open_dialog(page.get_by_role("region", name="Pool open"), "Edit …")
+    await dialog.get_by_role("spinbutton", name="Slots").fill("")
+
+    await expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+    await expect(dialog.locator("code")).to_have_text("aiosched pools set open SLOTS")
+    await service.api("DELETE", "pools/open")
+
+
+async def test_the_command_of_a_connection_has_every_field(tab: Tab) -> None:
+    dialog = await open_dialog(await tab.open("/secrets?tab=connections"), "New connection …")
+    fields = {"Id": "shop", "Type": "http", "Extra": '{"a": 1}', "Description": "orders"}
+    for label, text in fields.items():
+        await dialog.get_by_label(label, exact=True).fill(text)
+
+    line = """aiosched connections set shop --type http --extra '{"a": 1}' --description orders"""
+    await expect(dialog.locator("code")).to_have_text(line)
