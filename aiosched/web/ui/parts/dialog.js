@@ -77,6 +77,7 @@ export function Cli({ line }) {
 export function Dialog({ title, onClose, children }) {
   /** @type {Ref<HTMLDialogElement>} */
   const box = useRef(null);
+  const pressedOutside = useRef(false); // text is selected beyond the edge, too
   useLayoutEffect(() => {
     const dialog = box.current;
     dialog.showModal();
@@ -94,8 +95,11 @@ export function Dialog({ title, onClose, children }) {
         e.preventDefault();
         onClose();
       }}
+      onMouseDown=${(e) => {
+        pressedOutside.current = e.target === box.current;
+      }}
       onClick=${(e) => {
-        if (e.target === box.current) onClose();
+        if (pressedOutside.current && e.target === box.current) onClose();
       }}
     >
       <div class="inner">
