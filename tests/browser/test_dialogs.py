@@ -60,3 +60,22 @@ async def test_an_action_on_many_runs_reports_how_many_it_touched(service: Servi
     await button.click()
 
     await expect(page.get_by_text("Done: clear 1 run.")).to_be_visible()
+
+
+async def test_a_dialog_keeps_the_rows_that_were_selected_when_it_was_opened(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "kept-1")
+    await service.run("troubled", "failed", "kept-2")
+    page = await tab.open("/runs?search=kept-&state=failed")
+    await page.get_by_label("Select all rows").check()
+    await page.get_by_role("button", name="Note", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Note 2 runs")
+    await dialog.get_by_label("Note").fill("looked at")
+
+    for number, run_id in ((1, "kept-1"), (0, "kept-2")):
+        await mark(service, run_id)
+        await expect(page.get_by_label(re.compile("Select troubled"))).to_have_count(number)
+    await dialog.get_by_role("button", name="Note 2 runs").click()
+
+    await expect(page.get_by_text("Done: note 2 runs.")).to_be_visible()
+    for run_id in ("kept-1", "kept-2"):
+        assert (await service.api("GET", f"dags/troubled/runs/{run_id}"))["note"] == "looked at"
