@@ -370,7 +370,7 @@ class Client(ListClient):
 
     def asset_events(self, asset: str) -> AsyncIterator[AssetEventResource]:
         """The events of an asset, newest first."""
-        return self._pages(AssetEventResource, _path("assets", asset, "events"), {})
+        return self._pages(AssetEventResource, "asset-events", {"name": asset})
 
     async def emit(
         self,
@@ -382,7 +382,7 @@ class Client(ListClient):
     ) -> Emitted:
         """Emit an event of an asset (or of one of its partitions), which triggers the DAGs that wait for it."""
         body = {"extra": dict(extra or {}), "partition_key": partition_key, "reason": reason}
-        return await self._send(Emitted, "POST", _path("assets", asset, "events"), body)
+        return await self._send(Emitted, "POST", "asset-events", body, {"name": asset})
 
     def pools(self) -> AsyncIterator[PoolResource]:
         """Pools by name."""

@@ -113,6 +113,10 @@ class Service:
         """Trigger a run, of a logical date where there is one, and wait until it is in `state`."""
         wish = {"run_id": run_id, "conf": conf or {}, "logical_date": date}
         await self.api("POST", f"dags/{dag_id}/runs", json=wish)
+        await self.until(dag_id, run_id, state)
+
+    async def until(self, dag_id: str, run_id: str, state: str) -> None:
+        """Wait until a run is in `state`."""
         async with asyncio.timeout(60):
             while (await self.api("GET", f"dags/{dag_id}/runs/{run_id}"))["state"] != state:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)

@@ -291,6 +291,33 @@ async def test_an_event_is_emitted_and_the_lineage_drawn(service: Service, tab: 
     await expect(page).to_have_url(re.compile("/dags/waiting$"))
 
 
+async def test_an_asset_that_is_only_a_uri_is_found_shown_and_emitted(tab: Tab) -> None:
+    name = "s3://bucket/figures #1.csv"
+    page = await tab.open("/assets")
+    await page.get_by_role("link", name=name).click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    await expect(page.get_by_role("definition").filter(has_text="making")).to_be_visible()
+
+    await page.goto(tab.url + "/pools")
+    await page.get_by_role("button", name="Search").click()
+    await page.get_by_role("combobox", name="Search").fill("figures")
+    await page.get_by_role("option", name=name).click()
+    await page.reload()
+    await page.get_by_role("button", name="Emit an event …").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Extra").fill('{"sheet": 5}')
+    await dialog.get_by_role("button", name="Emit").click()
+
+    await expect(page.get_by_role("row").filter(has_text='{"sheet":5}')).to_contain_text("a user")
+
+
+async def test_an_asset_that_does_not_exist_has_nothing_to_emit(tab: Tab) -> None:
+    tab.expected.append("404")
+    page = await tab.open("/assets/nothing")
+    await expect(page.get_by_role("alert").first).to_contain_text("nothing")
+    await expect(page.get_by_role("button", name="Emit an event …")).to_have_count(0)
+
+
 async def test_assets_and_their_events_are_read_by_pages(service: Service, tab: Tab) -> None:
     conn = await asyncpg.connect(service.dsn)
     try:

@@ -66,7 +66,7 @@ CALLS = [
     Call("DELETE", "/variables/{key}", "request.delete_variable", places={"key": "k"}),
     Call("PUT", "/connections/{conn_id}", "request.set_connection", {"conn_type": "http"}, {"conn_id": "c"}),
     Call("DELETE", "/connections/{conn_id}", "request.delete_connection", places={"conn_id": "c"}),
-    Call("POST", "/assets/{name}/events", "request.emit_asset", {}, {"name": "x"}),
+    Call("POST", "/asset-events?name=x", "request.emit_asset", {}),
     Call("PATCH", "/dags/{dag_id}", "request.pause", {"is_paused": True}, DAG_ID),
     Call("PATCH", "/dags/{dag_id}", "request.unpause", {"is_paused": False}, DAG_ID),
     Call("POST", "/dags/{dag_id}/runs", "request.trigger", {"run_id": "r"}, DAG_ID),

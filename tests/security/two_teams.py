@@ -80,6 +80,8 @@ class SeededTeam:
             return {"dag_id": self.of("etl")}
         if path == "/teams/{team}/folders":
             return {"folder": self.marker}
+        if path in ("/asset", "/asset-events"):
+            return {"name": self.of("orders")}
         if path == "/search":
             return {"q": self.marker}
         return {"words": "x"} if path.endswith("/search") else {}

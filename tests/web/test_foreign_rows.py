@@ -34,8 +34,13 @@ PLACES = {
     "other": "1",
     "try_number": "1",
 }
-NAMES = {"assets": ASSET, "pools": POOL}
-QUERIES = {"/api/v1/dag-statistics": f"?dag_id={DAG}", "/api/v1/dags/{dag_id}/graph": f"?run={RUN}"}
+NAMES = {"pools": POOL}
+QUERIES = {
+    "/api/v1/asset": f"?name={ASSET}",
+    "/api/v1/asset-events": f"?name={ASSET}",
+    "/api/v1/dag-statistics": f"?dag_id={DAG}",
+    "/api/v1/dags/{dag_id}/graph": f"?run={RUN}",
+}
 ENDLESS = "/stream"
 LINES = "/audit/export"  # many documents
 ELSEWHERE = ("/oidc", "/callback")  # at an identity provider

@@ -18,7 +18,7 @@ LISTS: Final = (
     "alerts",
     "assets",
     "assets?freshness=unknown",
-    "assets/a1/events",
+    "asset-events?name=a1",
     "audit",
     "backfills",
     "commands",

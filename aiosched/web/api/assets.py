@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import BaseModel, StringConstraints
 
 from aiosched.core.assets.freshness import Freshness
 from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
-from aiosched.web.api.base.models import Body, Instant, JsonObject, Name, Reason, Resource, Text
+from aiosched.web.api.base.models import Body, Instant, JsonObject, Reason, Resource, Text
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.sight import Sight, TheSight
@@ -23,6 +23,8 @@ from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Assets"])
 
+# A parameter of the query, since a name may be a URI: an encoded slash does not survive in a path.
+AssetName = Annotated[str, StringConstraints(min_length=1, max_length=1500, pattern=r"^[^\x00]+$")]
 _NO_SOURCE: Final[dict[str, Any]] = dict.fromkeys(("dag_id", "run_id", "task_id", "map_index"))
 
 
@@ -134,20 +136,22 @@ async def lineage(request_client: TheRequestClient, sight: TheSight) -> Lineage:
     return Lineage(nodes=list(nodes.values()), edges=list(edges))
 
 
-@router.get("/assets/{name}")
+@router.get("/asset")
+@router.get("/assets/{name}", include_in_schema=False)
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def get_asset(request_client: TheRequestClient, sight: TheSight, name: Name) -> AssetResource:
-    """One asset."""
+async def get_asset(request_client: TheRequestClient, sight: TheSight, name: AssetName) -> AssetResource:
+    """One asset. `/assets/{name}` is the same for a name without a slash."""
     now = request_client.clock.now()
     return AssetResource.model_validate(
         await asset_queries.get_asset(request_client.db, name, now=now, seen=sight.dags)
     )
 
 
-@router.get("/assets/{name}/events")
+@router.get("/asset-events")
+@router.get("/assets/{name}/events", include_in_schema=False)
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_asset_events(
-    request_client: TheRequestClient, sight: TheSight, name: Name, limit: Limit = 50, cursor: Cursor = None
+    request_client: TheRequestClient, sight: TheSight, name: AssetName, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[AssetEventResource]:
     """The events of an asset, newest first; the source of one is null, too, if its DAG cannot be seen."""
     before = decode_cursor(cursor, tuple[datetime, int])
@@ -158,10 +162,11 @@ async def list_asset_events(
     return page_of(AssetEventResource, shown, limit, lambda row: (row.timestamp, row.id))
 
 
-@router.post("/assets/{name}/events", status_code=201, response_model=Emitted, responses=ACCEPTED)
+@router.post("/asset-events", status_code=201, response_model=Emitted, responses=ACCEPTED)
+@router.post("/assets/{name}/events", status_code=201, response_model=Emitted, include_in_schema=False)
 @allow(Role.OPERATOR, RoleScope.SEEN)
 async def emit(
-    request: Request, request_client: TheRequestClient, sight: TheSight, name: Name, event: NewEvent
+    request: Request, request_client: TheRequestClient, sight: TheSight, name: AssetName, event: NewEvent
 ) -> Response:
     """Emit an event, which triggers the DAGs that wait for the asset: needs the role operator for all of them."""
     await _check_emission(request_client, sight, name)

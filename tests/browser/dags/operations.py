@@ -11,6 +11,7 @@ from aiosched import DAG, Asset, EmptyOperator, FileSensor, task
 log = logging.getLogger("aiosched.task")
 START = pendulum.datetime(2026, 1, 1, tz="UTC")
 REPORT = Asset("report", uri="file:///report")
+FIGURES = Asset("s3://bucket/figures #1.csv")
 
 with DAG("troubled", schedule=None, start_date=START, tags=["operations"]):
 
@@ -52,7 +53,7 @@ with DAG("throng", schedule=None, start_date=START, tags=["operations"]):
     stand.expand(place=list(range(130)))
 
 with DAG("making", schedule=None, start_date=START, tags=["operations"]):
-    EmptyOperator(task_id="make", outlets=[REPORT])
+    EmptyOperator(task_id="make", outlets=[REPORT, FIGURES])
 
 with DAG("waiting", schedule=[REPORT], start_date=START, tags=["operations"]):
     EmptyOperator(task_id="use")

@@ -33,14 +33,17 @@ export const Toasts = () => html`
 `;
 
 /**
+ * The text of a toast, or what makes it from the response.
+ * @typedef {string | ((response: any) => string)} Done
+ *
  * Show that an action is `done`, or queued until a scheduler applies it (202).
  * @param {Answer} response
- * @param {string} done
+ * @param {Done} done
  */
 export const reportDone = (response, done) =>
   response?.accepted
     ? toast("Request stored: it will be applied once a scheduler is available.")
-    : toast(done, "good");
+    : toast(typeof done === "function" ? done(response) : done, "good");
 
 /**
  * A shell word, quoted if necessary.
@@ -77,6 +80,7 @@ export function Cli({ line }) {
 export function Dialog({ title, onClose, children }) {
   /** @type {Ref<HTMLDialogElement>} */
   const box = useRef(null);
+  const pressedOutside = useRef(false); // text is selected beyond the edge, too
   useLayoutEffect(() => {
     const dialog = box.current;
     dialog.showModal();
@@ -94,8 +98,11 @@ export function Dialog({ title, onClose, children }) {
         e.preventDefault();
         onClose();
       }}
+      onMouseDown=${(e) => {
+        pressedOutside.current = e.target === box.current;
+      }}
       onClick=${(e) => {
-        if (e.target === box.current) onClose();
+        if (pressedOutside.current && e.target === box.current) onClose();
       }}
     >
       <div class="inner">
@@ -107,11 +114,11 @@ export function Dialog({ title, onClose, children }) {
 }
 
 /**
- * @typedef {DialogProps & { title: string, submitLabel: string, act: () => Promise<Answer>, done: string, cli?: string,
- *   danger?: boolean, disabled?: boolean, children?: Content }} ConfirmProps
+ * @typedef {DialogProps & { title: string, submitLabel: string, act: () => Promise<Answer>, cli?: string,
+ *   done: Done, danger?: boolean, disabled?: boolean, children?: Content }} ConfirmProps
  *
  * A confirmation dialog: `submitLabel` is the text of the button, `act()` returns the API response (202: queued),
- * `done` is the text of the toast, `cli` the equivalent command line. Children are the preview or the form.
+ * `done` is the toast, `cli` the equivalent command line. Children are the preview or the form.
  * @param {ConfirmProps} props
  */
 export function Confirm({

@@ -1,6 +1,6 @@
 // One asset: its properties, its events, and emitting one.
 import { html, useState } from "../../lib/html.js";
-import { at, post } from "../../lib/api.js";
+import { post } from "../../lib/api.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
@@ -16,18 +16,26 @@ import { KINDS, dags } from "./links.js";
 /** @param {{ asset: string }} props */
 export function AssetPage({ asset }) {
   /** @type {Resource<Api["AssetResource"]>} */
-  const found = useResource(at("assets", asset), {}, KINDS);
+  const found = useResource("asset", { name: asset }, KINDS);
+  /** @type {List<Api["AssetEventResource"]>} */
+  const events = useList("asset-events", { name: asset }, KINDS);
   const [open, setOpen] = useState(false);
+  const reload = () => {
+    found.reload();
+    events.reload();
+  };
   return html`
     <${Page}
       title=${asset}
       crumbs=${[["Assets", "/assets"]]}
       actions=${
-        html`<${Allowed}>
-          <button class="button primary" onClick=${() => setOpen(true)}>
-            Emit an event …
-          </button>
-        <//>`
+        found.data.value && html`
+          <${Allowed}>
+            <button class="button primary" onClick=${() => setOpen(true)}>
+              Emit an event …
+            </button>
+          <//>
+        `
       }
     >
       <${Shown} of=${found}>
@@ -47,9 +55,9 @@ export function AssetPage({ asset }) {
                 ]}
               />
             <//>
-            <${Events} asset=${asset} />
+            <${Events} list=${events} />
             <${LineageCard} around=${asset} />
-            ${open && html`<${Emit} asset=${a} onClose=${() => setOpen(false)} onDone=${found.reload} />`}
+            ${open && html`<${Emit} asset=${a} onClose=${() => setOpen(false)} onDone=${reload} />`}
           </div>
         `}
       <//>
@@ -72,10 +80,8 @@ function lastProducer({ last_dag_id: dag, last_run_id: run, last_task_id: task }
 const extraOf = (extra) =>
   Object.keys(extra).length ? html`<code>${JSON.stringify(extra)}</code>` : html`<span class="faint">–</span>`;
 
-/** @param {{ asset: string }} props */
-function Events({ asset }) {
-  /** @type {List<Api["AssetEventResource"]>} */
-  const list = useList(`${at("assets", asset)}/events`, {}, KINDS);
+/** @param {{ list: List<Api["AssetEventResource"]> }} props */
+function Events({ list }) {
   /** @param {Api["AssetEventResource"]} e */
   const source = (e) => {
     if (!e.dag_id) return html`<span class="soft">a user or another system</span>`;
@@ -123,7 +129,7 @@ function Emit({ asset, onClose, onDone }) {
     <${Confirm}
       title=${`Emit an event for ${asset.name}`}
       submitLabel="Emit"
-      act=${() => post(`${at("assets", asset.name)}/events`, { extra: value })}
+      act=${() => post("asset-events", { extra: value }, { params: { name: asset.name } })}
       done="Event emitted."
       disabled=${Boolean(wrong)}
       cli=${commandLine("assets", "emit", asset.name, ...(text.trim() ? ["--extra", text.trim()] : []))}

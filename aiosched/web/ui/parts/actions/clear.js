@@ -57,7 +57,11 @@ export function ClearDialog({ dagId, selection, options: initial = {}, onClose, 
       title=${`Clear ${what}`}
       submitLabel=${preview?.count ? `Clear ${preview.count}` : "Clear"}
       act=${() => post(at("dags", dagId, "clear"), body)}
-      done=${`${tasks(preview?.count ?? 0)} cleared and requeued.`}
+      done=${(/** @type {Api["ClearAnswer"]} */ { count }) =>
+        count
+          ? `${tasks(count)} cleared and requeued.`
+          : "Nothing was cleared: there is nothing to clear any more."
+      }
       cli=${clearLine(dagId, selection, options)}
       disabled=${!preview || preview.count === 0}
       onClose=${onClose}

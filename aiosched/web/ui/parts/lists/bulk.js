@@ -138,7 +138,11 @@ export function BulkDialog({ action, noun, count, places, onClose, onDone }) {
       title=${title}
       submitLabel=${action === "clear" && seen.answer ? `Clear ${seen.answer.count}` : title}
       act=${act}
-      done=${`Done: ${title.toLowerCase()}.`}
+      done=${(/** @type {Api["BulkAnswer"]} */ { runs }) =>
+        runs
+          ? `Done: ${action} ${ofRuns ? "" : "task instances in "}${many(runs, "run")}.`
+          : "Nothing was changed."
+      }
       danger=${action === "cancel"}
       disabled=${nothing}
       onClose=${onClose}

@@ -60,31 +60,30 @@ export function selectionColumn(selection, items, nameOf) {
 }
 
 /**
- * The bar with the actions on the selected rows; `body` names them for the API.
+ * The bar with the actions on the selected rows; `body` names them for the API. An open dialog keeps the rows with
+ * which it was opened: they may leave the list meanwhile.
  * @param {{ count: number, noun: string, actions: string[], body: import("./bulk.js").Places,
  *   onDone: () => void }} props
  */
 export function SelectionBar({ count, noun, actions, body, onDone }) {
-  const [action, setAction] = useState(/** @type {string | null} */ (null));
-  if (!count) return null;
+  const [open, setOpen] = useState(
+    /** @type {{ action: string, count: number, places: import("./bulk.js").Places } | null} */ (null),
+  );
   return html`
-    <div class="row selection" role="group" aria-label="Selected rows">
-      <b>${count} selected</b>
-      ${actions.map((one) => html`
-        <button key=${one} class="button small" onClick=${() => setAction(one)}>
-          ${one[0].toUpperCase() + one.slice(1)}
-        </button>
-      `)}
-      ${action && html`
-        <${BulkDialog}
-          action=${action}
-          noun=${noun}
-          count=${count}
-          places=${body}
-          onClose=${() => setAction(null)}
-          onDone=${onDone}
-        />
-      `}
-    </div>
+    ${count > 0 && html`
+      <div class="row selection" role="group" aria-label="Selected rows">
+        <b>${count} selected</b>
+        ${actions.map((one) => html`
+          <button
+            key=${one}
+            class="button small"
+            onClick=${() => setOpen({ action: one, count, places: body })}
+          >
+            ${one[0].toUpperCase() + one.slice(1)}
+          </button>
+        `)}
+      </div>
+    `}
+    ${open && html`<${BulkDialog} ...${open} noun=${noun} onClose=${() => setOpen(null)} onDone=${onDone} />`}
   `;
 }
