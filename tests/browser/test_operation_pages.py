@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 
 import asyncpg
 import pytest
-from playwright.async_api import Request, expect
+from playwright.async_api import Error, Request, Route, expect
 
 from aiosched.db.statements import ownership
 from tests.browser.conftest import SIDEWAYS, Service, Tab
@@ -271,6 +272,37 @@ async def test_a_backfill_is_looked_at_made_paused_and_ends(service: Service, ta
     await service.api("PUT", "pools/days", json={"slots": 4})
     await expect(row).to_contain_text("3 of 3", timeout=20_000)
     await expect(row).to_contain_text("completed", timeout=20_000)
+
+
+async def test_the_preview_of_a_backfill_is_never_that_of_other_dates(tab: Tab) -> None:
+    held: list[Route] = []
+    first = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if first.is_set():
+            await route.continue_()
+        else:
+            held.append(route)
+            first.set()
+
+    await tab.page.route("**/api/v1/backfills", hold)
+    page = await tab.open("/backfills?dag_id=daily&make=1")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("From (UTC)").fill("2026-03-01")
+    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-03")
+    await dialog.get_by_role("button", name="Preview").click()
+    await first.wait()
+    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-05")
+    await dialog.get_by_role("button", name="Preview").click()
+    await expect(dialog.get_by_role("button", name="Run 5 dates")).to_be_enabled()
+
+    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-07")
+    await expect(dialog.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    with contextlib.suppress(Error):  # the page need not wait for it any longer
+        await held[0].continue_()
+    await page.wait_for_load_state("networkidle")
+    await expect(dialog.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    await expect(dialog.get_by_text("a run will be created")).to_have_count(0)
 
 
 async def test_an_event_is_emitted_and_the_lineage_drawn(service: Service, tab: Tab) -> None:
