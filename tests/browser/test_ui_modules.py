@@ -106,12 +106,34 @@ async def test_what_is_typed_becomes_the_value_or_says_what_is_wrong(tab: Tab) -
         "lines": (["lines", "a\n\nb\n", {}], ["a", "b"]),
         "json": (["json", '{"a": [1]}', {}], {"a": [1]}),
         "no json": (["json", "{a", {}], "is not valid JSON: {a"),
+        "a large number in json": (
+            ["json", '{"a": [1234567890123456789]}', {}],
+            "A number is too large for the browser: use the command line instead",
+        ),
+        "a large choice": (
+            ["enum", "1234567890123456789", {"enum": [1234567890123456789]}],
+            "A number is too large for the browser: use the command line instead",
+        ),
         "an instant": (["date-time", "2026-11-20T12:00", {}], "2026-11-20T12:00:00Z"),
         "a choice": (["enum", '"b"', {"enum": ["a", "b"]}], "b"),
         "an empty text": (["text", "", {"type": "string"}], ""),
     }
     told = await ask(tab, "schema.js", "toValue", [arguments for arguments, _ in asked.values()])
     assert dict(zip(asked, told, strict=True)) == {name: value for name, (_, value) in asked.items()}
+
+
+LARGE = '{"id":-1234567890123456789,"parts":[9007199254740993,9007199254740991,0.1234567890123456,1e+300]}'
+
+
+async def test_large_whole_numbers_of_the_server_stay_as_they_are(tab: Tab) -> None:
+    assert await ask(tab, "json.js", "received", [[LARGE]]) == [json.loads(LARGE)]
+
+
+async def test_a_browser_that_has_to_round_a_number_says_so(tab: Tab) -> None:
+    await tab.page.add_init_script("delete JSON.rawJSON")
+    assert await ask(tab, "json.js", "received", [['{"id": 1234567890123456789, "n": 7}']]) == [
+        {"id": "1234567890123456800 (rounded by this browser)", "n": 7}
+    ]
 
 
 async def test_code_is_coloured_by_its_pieces_and_loses_nothing(tab: Tab) -> None:
@@ -136,7 +158,7 @@ async def test_news_of_instances_change_cells_and_their_groups(tab: Tab) -> None
     }
     told = await ask(
         tab,
-        "gridmodel.js",
+        "../parts/grid/model.js",
         "patchTasks",
         [
             [grid, {"run": 7, "counts": {"0": {"success": 1}}}],

@@ -1,4 +1,5 @@
 // Form fields for params with JSON schemas: kind of field, conversion between text and values. No DOM here.
+import { typed } from "./json.js";
 
 /**
  * What is used of a JSON schema; `values_display` are the labels of the values of an enum.
@@ -101,7 +102,7 @@ export function toText(kind, value) {
  */
 export function toValue(kind, text, schema) {
   if (kind === "boolean" || typeof text === "boolean") return text;
-  if (kind === "enum") return text === "" ? missing(schema, "choose one") : JSON.parse(text);
+  if (kind === "enum") return text === "" ? missing(schema, "choose one") : typed(text);
   if (kind === "lines") return text.split("\n").filter((line) => line !== "");
   if (kind === "text" || kind === "multiline") return text === "" && mayBeNull(schema) ? null : text;
   if (text.trim() === "") return missing(schema, "a value is required");
@@ -109,8 +110,9 @@ export function toValue(kind, text, schema) {
   if (kind === "date-time") return utc(text);
   if (kind === "json") {
     try {
-      return JSON.parse(text);
-    } catch {
+      return typed(text);
+    } catch (error) {
+      if (error instanceof RangeError) throw error;
       throw new Error(`is not valid JSON: ${text.length > 30 ? text.slice(0, 30) + " …" : text}`);
     }
   }
