@@ -8,7 +8,7 @@ import re
 
 import asyncpg
 import pytest
-from playwright.async_api import Error, Request, Route, expect
+from playwright.async_api import Browser, Error, Request, Route, expect
 
 from aiosched.db.statements import ownership
 from tests.browser.conftest import SIDEWAYS, Service, Tab
@@ -51,6 +51,33 @@ async def test_runs_are_filtered_grouped_and_cleared_together(service: Service, 
     await page.get_by_role("button", name="Cancel", exact=True).last.click()
     await page.get_by_role("link", name="in-the-list").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("in-the-list")
+
+
+async def test_a_range_of_days_has_both_of_them_in_the_time_zone_that_is_shown(
+    service: Service, browser: Browser
+) -> None:
+    await service.execute("""
+        INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after)
+        SELECT dag_id, 'in-range-' || n, partition, version_id, 'manual', 'test', 'success', run_after
+          FROM dag, unnest(ARRAY['2025-10-25 22:30Z', '2025-10-26 00:30Z', '2025-10-26 22:30Z', '2025-10-26 23:30Z']
+                           ::timestamptz[]) WITH ORDINALITY AS t(run_after, n)
+         WHERE dag_id = 'making'
+    """)
+    context = await browser.new_context(timezone_id="Europe/Berlin")  # this day has 25 hours there
+    page = await context.new_page()
+    for zone, runs in (("utc", [4, 3, 2]), ("local", [3, 2, 1])):
+        await page.goto(f"{service.url}/settings")
+        await page.evaluate("(zone) => localStorage.setItem('aiosched.zone', zone)", zone)
+        for address in (
+            "/runs?search=in-range&time=range&from=2025-10-26&to=2025-10-26",
+            "/dags/making?tab=runs&q=in-range&since=2025-10-26&until=2025-10-26",
+        ):
+            await page.goto(f"{service.url}{address}")
+            await expect(page.get_by_role("link", name="in-range")).to_have_text([f"in-range-{n}" for n in runs])
+    await page.goto(f"{service.url}/runs?search=in-range&time=range&from=nonsense")
+    await expect(page.get_by_role("link", name="in-range")).to_have_count(4)
+    await service.execute("DELETE FROM dag_run WHERE run_id LIKE 'in-range-%'")
+    await context.close()
 
 
 async def test_task_instances_are_found_across_dags_also_on_a_phone(service: Service, tab: Tab) -> None:
