@@ -157,7 +157,7 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     form = page.get_by_role("dialog", name="Trigger choices")
     await expect(form.get_by_label("city")).to_have_value("Amsterdam")
     await expect(form.get_by_label("until")).to_have_attribute("type", "date")
-    names = ["city", "days", "unit", "loud", "names", "more", "until", "Logical date (UTC)", "Run id"]
+    names = ["city", "days", "unit", "loud", "fresh", "at", "letter", "names", "more", "until", "Logical date (UTC)", "Run id"]
     await expect(form.locator(".field > label")).to_have_text(names)  # in the order of the file
     await tab.check_access()
     await tab.picture("trigger")
@@ -167,9 +167,13 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     await expect(form.get_by_role("button", name="Trigger", exact=True)).to_be_disabled()
     await form.get_by_label("days").fill("400")
     await form.get_by_label("unit").select_option(label="fahrenheit")
+    await form.get_by_label("fresh").select_option(label="false")
+    await form.get_by_label("letter").press("ControlOrMeta+End")
+    await form.get_by_label("letter").type("!")
     await form.get_by_label("names").fill("ada\ngrace")
     await expect(form.locator(".cli code")).to_have_text(
-        """aiosched dags trigger choices -p days=400 -p unit=fahrenheit -p 'names=["ada","grace"]'"""
+        "aiosched dags trigger choices -p days=400 -p unit=fahrenheit -p fresh=false -p 'letter=Dear all,\nhello!!'"
+        """ -p 'names=["ada","grace"]'"""
     )
     await form.get_by_role("button", name="Trigger", exact=True).click()
     await expect(form.locator(".field").filter(has_text="days").locator(".wrong")).to_contain_text("400")
@@ -181,7 +185,8 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     grid = page.get_by_role("grid")
     await expect(grid.get_by_role("gridcell")).to_contain_text("manual run, success")  # as news tell it
     run = await service.api("GET", "dags/choices/runs/by-form")
-    assert run["conf"] == {"days": 3, "unit": "fahrenheit", "names": ["ada", "grace"]}
+    changed = {"fresh": False, "letter": "Dear all,\nhello!!", "names": ["ada", "grace"]}
+    assert run["conf"] == {"days": 3, "unit": "fahrenheit"} | changed
 
 
 async def test_a_paused_dag_with_a_waiting_run_says_so(service: Service, tab: Tab) -> None:

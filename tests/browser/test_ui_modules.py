@@ -70,11 +70,18 @@ FIELDS: list[tuple[dict[str, Any], Any, str]] = [
     ({"type": ["null", "string"]}, None, "text"),
     ({"type": "integer"}, 1, "number"),
     ({"type": "boolean"}, True, "boolean"),
+    ({"type": ["boolean", "null"]}, None, "enum"),
     ({"enum": [1, 2]}, 1, "enum"),
     ({"type": "array", "items": {"type": "string"}}, [], "lines"),
+    ({"type": "array", "items": {"type": "string"}}, ["with\nnewline"], "json"),
+    ({"type": "array", "items": {"type": "string"}}, ["x", ""], "json"),
     ({"type": "array", "items": {"type": "integer"}}, [1], "json"),
     ({"type": ["string", "integer"]}, "a", "json"),
     ({"type": "string", "format": "date-time"}, None, "date-time"),
+    ({"type": "string", "format": "time"}, "02:30:00", "time"),
+    ({"type": "string", "format": "time"}, "02:30:00+01:00", "text"),
+    ({"type": "string", "format": "date"}, "{{ ds }}", "text"),
+    ({"type": "string"}, "two\nlines", "multiline"),
     ({"type": ["string", "null"], "format": "password"}, "***", "password"),
     ({}, 1.5, "number"),
     ({}, ["a"], "lines"),
@@ -85,6 +92,16 @@ FIELDS: list[tuple[dict[str, Any], Any, str]] = [
 async def test_each_schema_has_its_kind_of_field(tab: Tab) -> None:
     told = await ask(tab, "schema.js", "kindOf", [[schema, value] for schema, value, _ in FIELDS])
     assert [(*field[:2], kind) for field, kind in zip(FIELDS, told, strict=True)] == FIELDS
+
+
+async def test_null_is_a_choice_where_it_is_allowed(tab: Tab) -> None:
+    schemas: list[list[Any]] = [
+        [{"type": ["boolean", "null"]}],
+        [{"enum": ["a", None]}],
+        [{"type": ["string", "null"], "enum": ["a"]}],
+        [{"const": 1}],
+    ]
+    assert await ask(tab, "schema.js", "valuesOf", schemas) == [[None, True, False], ["a", None], [None, "a"], [1]]
 
 
 async def test_a_password_is_never_filled_in(tab: Tab) -> None:
