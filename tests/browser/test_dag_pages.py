@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.conftest import Service, Tab
+from tests.browser.conftest import SIDEWAYS, Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -157,7 +157,8 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     form = page.get_by_role("dialog", name="Trigger choices")
     await expect(form.get_by_label("city")).to_have_value("Amsterdam")
     await expect(form.get_by_label("until")).to_have_attribute("type", "date")
-    names = ["city", "days", "unit", "loud", "fresh", "at", "letter", "names", "more", "until", "Logical date (UTC)", "Run id"]
+    params = ["city", "days", "unit", "loud", "fresh", "at", "letter", "names", "more", "until"]
+    names = [*params, "Logical date (UTC)", "Run id"]
     await expect(form.locator(".field > label")).to_have_text(names)  # in the order of the file
     await tab.check_access()
     await tab.picture("trigger")
@@ -383,3 +384,21 @@ async def test_the_keyboard_leads_through_the_pages_and_lists_itself(tab: Tab) -
     await expect(page).to_have_url(re.compile("/dags$"))
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("search DAGs")
+
+
+async def test_a_very_long_name_breaks_on_a_phone(service: Service, tab: Tab) -> None:
+    tab.expected.append("404")  # no DAG has this name
+    long = "a_very_long_name_" * 13
+    await service.run("making", "success", "long-name")
+    found = await service.api("GET", "dags/making/runs/long-name")
+    await tab.page.route("**/api/v1/dags/*/runs/long-name", lambda route: route.fulfill(json={**found, "dag_id": long}))
+    page = await tab.open("/dags/making/runs/long-name", width=390)
+    await expect(page.get_by_role("link", name=long).first).to_be_visible()
+    assert await page.evaluate(SIDEWAYS) == ""
+
+    pools = await service.api("GET", "pools")
+    pools["items"][0]["name"] = long
+    await tab.page.route("**/api/v1/pools?*", lambda route: route.fulfill(json=pools))
+    await page.goto(f"{tab.url}/pools")
+    await expect(page.get_by_text(long).first).to_be_visible()
+    assert await page.evaluate(SIDEWAYS) == ""
