@@ -12,7 +12,8 @@ const PERIODS = { "1h": 3600, "24h": 86400, "7d": 604800 };
 const MINUTE = 60_000;
 
 /**
- * The first instant of the time filter and the one that ends it, to the minute so that a list is not read anew all the time.
+ * The first instant of the time filter and the one that ends it, to the minute so that a list is not read anew all
+ * the time.
  * @returns {[since: string | undefined, until: string | undefined]}
  */
 export function periodOf() {
