@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.conftest import Service, Tab
+from tests.browser.conftest import SIDEWAYS, Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -134,7 +134,7 @@ async def test_the_list_of_dags_counts_down_to_the_next_run_and_triggers(service
 async def test_the_calendar_leads_to_the_runs_of_a_day_and_the_grid_is_filtered(tab: Tab) -> None:
     page = await tab.open("/dags/wide?tab=calendar")
     await page.get_by_role("link", name=re.compile("1 failed")).first.click()
-    await expect(page).to_have_url(re.compile("tab=runs&since=.*&until="))
+    await expect(page).to_have_url(re.compile(r"tab=runs&since=(.*)&until=\1$"))
     await expect(page.get_by_role("row").filter(has_text="failed")).to_have_count(1)
 
     await page.goto(f"{tab.url}/dags/wide")
@@ -157,7 +157,8 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     form = page.get_by_role("dialog", name="Trigger choices")
     await expect(form.get_by_label("city")).to_have_value("Amsterdam")
     await expect(form.get_by_label("until")).to_have_attribute("type", "date")
-    names = ["city", "days", "unit", "loud", "names", "more", "until", "Logical date (UTC)", "Run id"]
+    params = ["city", "days", "unit", "loud", "fresh", "at", "letter", "names", "more", "until"]
+    names = [*params, "Logical date (UTC)", "Run id"]
     await expect(form.locator(".field > label")).to_have_text(names)  # in the order of the file
     await tab.check_access()
     await tab.picture("trigger")
@@ -167,9 +168,13 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     await expect(form.get_by_role("button", name="Trigger", exact=True)).to_be_disabled()
     await form.get_by_label("days").fill("400")
     await form.get_by_label("unit").select_option(label="fahrenheit")
+    await form.get_by_label("fresh").select_option(label="false")
+    await form.get_by_label("letter").press("ControlOrMeta+End")
+    await form.get_by_label("letter").type("!")
     await form.get_by_label("names").fill("ada\ngrace")
     await expect(form.locator(".cli code")).to_have_text(
-        """aiosched dags trigger choices -p days=400 -p unit=fahrenheit -p 'names=["ada","grace"]'"""
+        "aiosched dags trigger choices -p days=400 -p unit=fahrenheit -p fresh=false -p 'letter=Dear all,\nhello!!'"
+        """ -p 'names=["ada","grace"]'"""
     )
     await form.get_by_role("button", name="Trigger", exact=True).click()
     await expect(form.locator(".field").filter(has_text="days").locator(".wrong")).to_contain_text("400")
@@ -181,7 +186,8 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     grid = page.get_by_role("grid")
     await expect(grid.get_by_role("gridcell")).to_contain_text("manual run, success")  # as news tell it
     run = await service.api("GET", "dags/choices/runs/by-form")
-    assert run["conf"] == {"days": 3, "unit": "fahrenheit", "names": ["ada", "grace"]}
+    changed = {"fresh": False, "letter": "Dear all,\nhello!!", "names": ["ada", "grace"]}
+    assert run["conf"] == {"days": 3, "unit": "fahrenheit"} | changed
 
 
 async def test_a_paused_dag_with_a_waiting_run_says_so(service: Service, tab: Tab) -> None:
@@ -378,3 +384,21 @@ async def test_the_keyboard_leads_through_the_pages_and_lists_itself(tab: Tab) -
     await expect(page).to_have_url(re.compile("/dags$"))
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("search DAGs")
+
+
+async def test_a_very_long_name_breaks_on_a_phone(service: Service, tab: Tab) -> None:
+    tab.expected.append("404")  # no DAG has this name
+    long = "a_very_long_name_" * 13
+    await service.run("making", "success", "long-name")
+    found = await service.api("GET", "dags/making/runs/long-name")
+    await tab.page.route("**/api/v1/dags/*/runs/long-name", lambda route: route.fulfill(json={**found, "dag_id": long}))
+    page = await tab.open("/dags/making/runs/long-name", width=390)
+    await expect(page.get_by_role("link", name=long).first).to_be_visible()
+    assert await page.evaluate(SIDEWAYS) == ""
+
+    pools = await service.api("GET", "pools")
+    pools["items"][0]["name"] = long
+    await tab.page.route("**/api/v1/pools?*", lambda route: route.fulfill(json=pools))
+    await page.goto(f"{tab.url}/pools")
+    await expect(page.get_by_text(long).first).to_be_visible()
+    assert await page.evaluate(SIDEWAYS) == ""

@@ -32,7 +32,8 @@ async def test_a_question_is_answered_on_its_page(service: Service, tab: Tab) ->
     await page.get_by_role("link", name="All").click()
     await expect(page.get_by_role("row", name="Which price?")).to_contain_text("by api:local")
     (found,) = (await service.api("GET", "inputs", params={"run_id": "on-the-page"}))["items"]
-    assert (found["state"], found["answer"]) == ("answered", {"options": ["change"], "params": {"euros": 7}})
+    params = {"euros": 7, "note": "", "pin": ""}
+    assert (found["state"], found["answer"]) == ("answered", {"options": ["change"], "params": params})
 
 
 async def test_a_question_is_answered_on_the_page_of_its_task(service: Service, tab: Tab) -> None:
@@ -42,7 +43,14 @@ async def test_a_question_is_answered_on_the_page_of_its_task(service: Service, 
     await expect(page.get_by_text("waits for the answer of a person to 'Which price?'")).to_be_visible()
     dialog = page.get_by_role("dialog", name="Which price?")
     await dialog.get_by_role("radio", name="keep").check()
+    await dialog.get_by_label("note").fill("5")
+    await dialog.get_by_label("pin").fill("a secret pin")
+    await expect(dialog.locator("code")).to_have_text(
+        """aiosched inputs answer asking on-its-task price keep -p 'note="5"' -p 'pin=***'"""
+    )
     await dialog.get_by_role("button", name="Answer").click()
 
     await expect(page.get_by_role("button", name="Answer …")).to_have_count(0)
     await expect(page.get_by_text("local chose keep")).to_be_visible()
+    (found,) = (await service.api("GET", "inputs", params={"run_id": "on-its-task"}))["items"]
+    assert found["answer"]["params"]["note"] == "5"

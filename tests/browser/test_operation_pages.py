@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 
 import asyncpg
 import pytest
-from playwright.async_api import Request, expect
+from playwright.async_api import Browser, Error, Request, Route, expect
 
 from aiosched.db.statements import ownership
 from tests.browser.conftest import SIDEWAYS, Service, Tab
@@ -50,6 +51,33 @@ async def test_runs_are_filtered_grouped_and_cleared_together(service: Service, 
     await page.get_by_role("button", name="Cancel", exact=True).last.click()
     await page.get_by_role("link", name="in-the-list").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("in-the-list")
+
+
+async def test_a_range_of_days_has_both_of_them_in_the_time_zone_that_is_shown(
+    service: Service, browser: Browser
+) -> None:
+    await service.execute("""
+        INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after)
+        SELECT dag_id, 'in-range-' || n, partition, version_id, 'manual', 'test', 'success', run_after
+          FROM dag, unnest(ARRAY['2025-10-25 22:30Z', '2025-10-26 00:30Z', '2025-10-26 22:30Z', '2025-10-26 23:30Z']
+                           ::timestamptz[]) WITH ORDINALITY AS t(run_after, n)
+         WHERE dag_id = 'making'
+    """)
+    context = await browser.new_context(timezone_id="Europe/Berlin")  # this day has 25 hours there
+    page = await context.new_page()
+    for zone, runs in (("utc", [4, 3, 2]), ("local", [3, 2, 1])):
+        await page.goto(f"{service.url}/settings")
+        await page.evaluate("(zone) => localStorage.setItem('aiosched.zone', zone)", zone)
+        for address in (
+            "/runs?search=in-range&time=range&from=2025-10-26&to=2025-10-26",
+            "/dags/making?tab=runs&q=in-range&since=2025-10-26&until=2025-10-26",
+        ):
+            await page.goto(f"{service.url}{address}")
+            await expect(page.get_by_role("link", name="in-range")).to_have_text([f"in-range-{n}" for n in runs])
+    await page.goto(f"{service.url}/runs?search=in-range&time=range&from=nonsense")
+    await expect(page.get_by_role("link", name="in-range")).to_have_count(4)
+    await service.execute("DELETE FROM dag_run WHERE run_id LIKE 'in-range-%'")
+    await context.close()
 
 
 async def test_task_instances_are_found_across_dags_also_on_a_phone(service: Service, tab: Tab) -> None:
@@ -271,6 +299,37 @@ async def test_a_backfill_is_looked_at_made_paused_and_ends(service: Service, ta
     await service.api("PUT", "pools/days", json={"slots": 4})
     await expect(row).to_contain_text("3 of 3", timeout=20_000)
     await expect(row).to_contain_text("completed", timeout=20_000)
+
+
+async def test_the_preview_of_a_backfill_is_never_that_of_other_dates(tab: Tab) -> None:
+    held: list[Route] = []
+    first = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if first.is_set():
+            await route.continue_()
+        else:
+            held.append(route)
+            first.set()
+
+    await tab.page.route("**/api/v1/backfills", hold)
+    page = await tab.open("/backfills?dag_id=daily&make=1")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("From (UTC)").fill("2026-03-01")
+    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-03")
+    await dialog.get_by_role("button", name="Preview").click()
+    await first.wait()
+    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-05")
+    await dialog.get_by_role("button", name="Preview").click()
+    await expect(dialog.get_by_role("button", name="Run 5 dates")).to_be_enabled()
+
+    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-07")
+    await expect(dialog.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    with contextlib.suppress(Error):  # the page need not wait for it any longer
+        await held[0].continue_()
+    await page.wait_for_load_state("networkidle")
+    await expect(dialog.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    await expect(dialog.get_by_text("a run will be created")).to_have_count(0)
 
 
 async def test_an_event_is_emitted_and_the_lineage_drawn(service: Service, tab: Tab) -> None:

@@ -377,3 +377,17 @@ async def test_an_address_of_nothing_says_so(tab: Tab) -> None:
 
     await expect(page.get_by_role("alert")).to_contain_text("has no run")
     tab.wrong.clear()  # the browser tells of the 404 in its console
+
+
+async def test_large_whole_numbers_are_shown_as_they_are_and_never_sent_rounded(service: Service, tab: Tab) -> None:
+    await service.run("making", "success", "large-number", {"order_id": 1234567890123456789})
+    page = await tab.open("/dags/making/runs/large-number?tab=details")
+    await expect(page.locator("pre")).to_contain_text('"order_id": 1234567890123456789')
+
+    page = await tab.open("/dags/making")
+    await page.get_by_role("button", name="Trigger …").click()
+    form = page.get_by_role("dialog", name="Trigger making")
+    await form.get_by_text("Conf", exact=True).click()
+    await form.get_by_label("Configuration (conf) as a JSON object").fill('{"order_id": 1234567890123456789}')
+    await expect(form.get_by_text("A number is too large for the browser: use the command line")).to_be_visible()
+    await expect(form.get_by_role("button", name="Trigger", exact=True)).to_be_disabled()

@@ -70,11 +70,18 @@ FIELDS: list[tuple[dict[str, Any], Any, str]] = [
     ({"type": ["null", "string"]}, None, "text"),
     ({"type": "integer"}, 1, "number"),
     ({"type": "boolean"}, True, "boolean"),
+    ({"type": ["boolean", "null"]}, None, "enum"),
     ({"enum": [1, 2]}, 1, "enum"),
     ({"type": "array", "items": {"type": "string"}}, [], "lines"),
+    ({"type": "array", "items": {"type": "string"}}, ["with\nnewline"], "json"),
+    ({"type": "array", "items": {"type": "string"}}, ["x", ""], "json"),
     ({"type": "array", "items": {"type": "integer"}}, [1], "json"),
     ({"type": ["string", "integer"]}, "a", "json"),
     ({"type": "string", "format": "date-time"}, None, "date-time"),
+    ({"type": "string", "format": "time"}, "02:30:00", "time"),
+    ({"type": "string", "format": "time"}, "02:30:00+01:00", "text"),
+    ({"type": "string", "format": "date"}, "{{ ds }}", "text"),
+    ({"type": "string"}, "two\nlines", "multiline"),
     ({"type": ["string", "null"], "format": "password"}, "***", "password"),
     ({}, 1.5, "number"),
     ({}, ["a"], "lines"),
@@ -85,6 +92,16 @@ FIELDS: list[tuple[dict[str, Any], Any, str]] = [
 async def test_each_schema_has_its_kind_of_field(tab: Tab) -> None:
     told = await ask(tab, "schema.js", "kindOf", [[schema, value] for schema, value, _ in FIELDS])
     assert [(*field[:2], kind) for field, kind in zip(FIELDS, told, strict=True)] == FIELDS
+
+
+async def test_null_is_a_choice_where_it_is_allowed(tab: Tab) -> None:
+    schemas: list[list[Any]] = [
+        [{"type": ["boolean", "null"]}],
+        [{"enum": ["a", None]}],
+        [{"type": ["string", "null"], "enum": ["a"]}],
+        [{"const": 1}],
+    ]
+    assert await ask(tab, "schema.js", "valuesOf", schemas) == [[None, True, False], ["a", None], [None, "a"], [1]]
 
 
 async def test_a_password_is_never_filled_in(tab: Tab) -> None:
@@ -106,12 +123,34 @@ async def test_what_is_typed_becomes_the_value_or_says_what_is_wrong(tab: Tab) -
         "lines": (["lines", "a\n\nb\n", {}], ["a", "b"]),
         "json": (["json", '{"a": [1]}', {}], {"a": [1]}),
         "no json": (["json", "{a", {}], "is not valid JSON: {a"),
+        "a large number in json": (
+            ["json", '{"a": [1234567890123456789]}', {}],
+            "A number is too large for the browser: use the command line instead",
+        ),
+        "a large choice": (
+            ["enum", "1234567890123456789", {"enum": [1234567890123456789]}],
+            "A number is too large for the browser: use the command line instead",
+        ),
         "an instant": (["date-time", "2026-11-20T12:00", {}], "2026-11-20T12:00:00Z"),
         "a choice": (["enum", '"b"', {"enum": ["a", "b"]}], "b"),
         "an empty text": (["text", "", {"type": "string"}], ""),
     }
     told = await ask(tab, "schema.js", "toValue", [arguments for arguments, _ in asked.values()])
     assert dict(zip(asked, told, strict=True)) == {name: value for name, (_, value) in asked.items()}
+
+
+LARGE = '{"id":-1234567890123456789,"parts":[9007199254740993,9007199254740991,0.1234567890123456,1e+300]}'
+
+
+async def test_large_whole_numbers_of_the_server_stay_as_they_are(tab: Tab) -> None:
+    assert await ask(tab, "json.js", "received", [[LARGE]]) == [json.loads(LARGE)]
+
+
+async def test_a_browser_that_has_to_round_a_number_says_so(tab: Tab) -> None:
+    await tab.page.add_init_script("delete JSON.rawJSON")
+    assert await ask(tab, "json.js", "received", [['{"id": 1234567890123456789, "n": 7}']]) == [
+        {"id": "1234567890123456800 (rounded by this browser)", "n": 7}
+    ]
 
 
 async def test_code_is_coloured_by_its_pieces_and_loses_nothing(tab: Tab) -> None:
@@ -136,7 +175,7 @@ async def test_news_of_instances_change_cells_and_their_groups(tab: Tab) -> None
     }
     told = await ask(
         tab,
-        "gridmodel.js",
+        "../parts/grid/model.js",
         "patchTasks",
         [
             [grid, {"run": 7, "counts": {"0": {"success": 1}}}],

@@ -234,6 +234,7 @@ class Unprintable(Exception):
         (SkipTask("why"), "why"),
         (SkipTask(), "SkipTask"),
         (Unprintable(), "Unprintable: <its text cannot be read: __str__ raised>"),
+        (ValueError("\x1b[1;32mgreen\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07"), "ValueError: green link"),
     ],
 )
 def test_a_reason_is_one_line(error: BaseException, reason: str) -> None:

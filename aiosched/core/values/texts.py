@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_ESCAPE: Final = re.compile(r"\x1b(?:\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def without_escapes(text: str) -> str:
+    """`text` without the escape sequences of terminals, such as colours."""
+    return _ESCAPE.sub("", text) if "\x1b" in text else text
+
 
 def storable(text: str) -> str:
     """`text` with escapes in place of lone surrogates and NUL, which cannot be stored."""

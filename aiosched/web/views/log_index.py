@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from aiosched.core.values.texts import without_escapes
 from aiosched.remote.logs import LogView
 
 Log = Path | LogView  # a file, or parts of several
@@ -32,7 +33,6 @@ _LEVEL_WORDS: Final = (b"WARN", b"ERROR", b"CRITICAL", b"FATAL", b"Traceback")
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _CONTINUED: Final = re.compile(r"[ \t]+\S|[\w.]*(Error|Exception|Interrupt|Exit)\b|During handling|The above exception")
 _LONGEST_LINE: Final = 2_000  # bytes of a line that are shown
-_ESCAPE: Final = re.compile(r"\x1b(?:\[[\d;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,7 @@ def find_text(log: Log, words: str, *, after: int = -1, before: int | None = Non
             break
         if before is None and block.line + block.lines <= after + 1:
             continue
-        text = part.decode("utf-8", "replace").lower()
-        if "\x1b" in text:
-            text = _ESCAPE.sub("", text)
+        text = without_escapes(part.decode("utf-8", "replace")).lower()
         if wanted not in text:
             continue
         for number, line in enumerate(text.split("\n"), block.line):
@@ -110,7 +108,7 @@ def find_level(log: Log, level: str, *, after: int = -1, limit: int) -> list[tup
         if not belongs and not any(word in text for word in _LEVEL_WORDS):
             continue
         for number, line in enumerate(_lines(text), block.line):
-            shown = _ESCAPE.sub("", line[:_LONGEST_LINE].decode("utf-8", "replace")).rstrip()
+            shown = without_escapes(line[:_LONGEST_LINE].decode("utf-8", "replace")).rstrip()
             if wanted.match(shown) or shown.startswith(_TRACEBACK):
                 belongs = True
             else:

@@ -8,5 +8,9 @@ with DAG("asking", schedule=None):
         subject="Which price?",
         body="The tea is **cheap**.",
         options=["keep", "change"],
-        params={"euros": Param(5, type="integer", minimum=1)},
+        params={
+            "euros": Param(5, type="integer", minimum=1),
+            "note": Param("", type="string"),
+            "pin": Param("", type="string", format="password"),
+        },
     )

@@ -70,3 +70,8 @@ interface FullMap<K, V> extends Map<K, V> {
 interface Array<T> {
   filter(predicate: BooleanConstructor): Exclude<T, null | undefined | false | 0 | "">[];
 }
+
+/** Newer than the types of the language. */
+interface JSON {
+  rawJSON?: (text: string) => unknown;
+}

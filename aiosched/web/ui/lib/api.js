@@ -1,6 +1,7 @@
 // REST API client: JSON requests and responses, problems as errors with a code, and the current user.
 import { asking, knownOutage } from "./freshness.js";
 import { signal } from "./html.js";
+import { received } from "./json.js";
 
 const LONGEST = 60_000; // milliseconds that an answer may take
 const RETRY = 3000; // milliseconds
@@ -158,7 +159,10 @@ async function send(method, path, { params, body, headers, raw = false, signal: 
 }
 
 /** @type {(path: string, params?: object, options?: Options) => Promise<any>} */
-export const get = (path, params, options) => call("GET", path, { params, ...options });
+export async function get(path, params, options) {
+  const response = await call("GET", path, { params, ...options, raw: true });
+  return received(await response.text());
+}
 
 /** @type {(path: string, body?: object, options?: Options) => Promise<any>} */
 export const post = (path, body = {}, options) => call("POST", path, { body, ...options });

@@ -1,4 +1,5 @@
 // Form fields for params with JSON schemas: kind of field, conversion between text and values. No DOM here.
+import { typed } from "./json.js";
 
 /**
  * What is used of a JSON schema; `values_display` are the labels of the values of an enum.
@@ -41,13 +42,23 @@ export function kindOf(schema, value) {
   if (schema.enum || schema.const !== undefined) return "enum";
   const types = typesOf(schema).filter((type) => type !== "null");
   const type = types.length > 1 ? "json" : (types[0] ?? inferred(value));
-  if (type === "boolean") return "boolean";
+  if (type === "boolean") return mayBeNull(schema) ? "enum" : "boolean";
   if (type === "integer" || type === "number") return "number";
-  if (type === "array") return isTextual(schema.items, value) ? "lines" : "json";
-  const { format = "" } = schema;
-  if (type === "string")
-    return ["date", "date-time", "time", "multiline", "password"].includes(format) ? format : "text";
-  return "json";
+  if (type === "array") return isLines(schema.items, value) ? "lines" : "json";
+  return type === "string" ? kindOfText(schema.format ?? "", String(value ?? "")) : "json";
+}
+
+/** @type {Record<string, RegExp>} */
+const FITTING = { date: /^(\d{4}-\d\d-\d\d)?$/, time: /^(\d\d:\d\d(:\d\d)?)?$/ };
+
+/**
+ * A field of the format if it can hold `text`: a browser's field of a time can hold none with an offset.
+ * @param {string} format
+ * @param {string} text
+ */
+function kindOfText(format, text) {
+  if (["date-time", "multiline", "password"].includes(format) || FITTING[format]?.test(text)) return format;
+  return /[\r\n]/.test(text) ? "multiline" : "text";
 }
 
 /** @param {unknown} value */
@@ -59,19 +70,29 @@ const inferred = (value) =>
       : typeof value === "object"
         ? "json"
         : typeof value;
+
 /**
+ * Whether a list is one of texts that can be edited as lines: none of them is empty or has a line break.
  * @param {Schema | undefined} items
  * @param {unknown} value
  */
-const isTextual = (items, value) =>
-  items
-    ? typesOf(items)[0] === "string" && !items.enum
-    : Array.isArray(value) &&
-      value.length > 0 &&
-      value.every((one) => typeof one === "string" && !one.includes("\n"));
+function isLines(items, value) {
+  const texts = Array.isArray(value) ? value : [];
+  const isTextual = items ? typesOf(items)[0] === "string" && !items.enum : texts.length > 0;
+  return isTextual && texts.every((one) => typeof one === "string" && /^[^\r\n]+$/.test(one));
+}
 
 /** @param {Schema} schema */
 export const mayBeNull = (schema) => typesOf(schema).includes("null") || schema.enum?.includes(null) || false;
+
+/**
+ * The values of a param of kind "enum", with null where it is allowed.
+ * @param {Schema} schema
+ */
+export function valuesOf(schema) {
+  const values = schema.enum ?? (schema.const === undefined ? [true, false] : [schema.const]);
+  return mayBeNull(schema) && !values.includes(null) ? [null, ...values] : values;
+}
 
 /**
  * The text a field shows for a value: none for a password; booleans stay booleans.
@@ -101,7 +122,7 @@ export function toText(kind, value) {
  */
 export function toValue(kind, text, schema) {
   if (kind === "boolean" || typeof text === "boolean") return text;
-  if (kind === "enum") return text === "" ? missing(schema, "choose one") : JSON.parse(text);
+  if (kind === "enum") return text === "" ? missing(schema, "choose one") : typed(text);
   if (kind === "lines") return text.split("\n").filter((line) => line !== "");
   if (kind === "text" || kind === "multiline") return text === "" && mayBeNull(schema) ? null : text;
   if (text.trim() === "") return missing(schema, "a value is required");
@@ -109,8 +130,9 @@ export function toValue(kind, text, schema) {
   if (kind === "date-time") return utc(text);
   if (kind === "json") {
     try {
-      return JSON.parse(text);
-    } catch {
+      return typed(text);
+    } catch (error) {
+      if (error instanceof RangeError) throw error;
       throw new Error(`is not valid JSON: ${text.length > 30 ? text.slice(0, 30) + " …" : text}`);
     }
   }

@@ -36,6 +36,19 @@ export function instant(value, { ms = false } = {}) {
   return ms ? `${text}.${pad(part("Milliseconds"), 3)}` : text;
 }
 
+/**
+ * The first instant of a day of the selected zone, such as `2026-11-20`, for the API; with `after`, of a day so many
+ * days later. Undefined for none.
+ * @param {string | undefined} day
+ * @param {number} [after]
+ */
+export function startOfDay(day, after = 0) {
+  const [year, month, date] = (day ?? "").split("-").map(Number);
+  const start =
+    zone.value === "utc" ? Date.UTC(year, month - 1, date + after) : +new Date(year, month - 1, date + after);
+  return Number.isNaN(start) ? undefined : new Date(start).toISOString();
+}
+
 /** The name of the selected zone. */
 export const zoneName = () => (zone.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 

@@ -1,6 +1,7 @@
 // Shared by the run and operations pages: permissions, notes, segmented bars, folded text, filters.
 import { classes, html, useEffect, useRef, useState } from "../lib/html.js";
 import { may, me, put } from "../lib/api.js";
+import { typed } from "../lib/json.js";
 import { query, setQuery } from "../lib/router.js";
 import { CopyButton } from "./copy.js";
 import { Confirm } from "./dialog.js";
@@ -169,11 +170,11 @@ export const pretty = (value) => JSON.stringify(value, null, 2);
 export function objectOf(text) {
   if (!text.trim()) return { value: {} };
   try {
-    const value = JSON.parse(text);
+    const value = typed(text);
     return value && typeof value === "object" && !Array.isArray(value)
       ? { value }
       : { wrong: 'Enter a JSON object, such as {"rows": 3}.' };
   } catch (error) {
-    return { wrong: `Invalid JSON: ${error.message}` };
+    return { wrong: error instanceof RangeError ? error.message : `Invalid JSON: ${error.message}` };
   }
 }

@@ -1,6 +1,6 @@
 // Form fields generated from params and their JSON schemas, each with its error below.
 import { html } from "../lib/html.js";
-import { kindOf, limitsOf, mayBeNull } from "../lib/schema.js";
+import { kindOf, limitsOf, mayBeNull, valuesOf } from "../lib/schema.js";
 
 /** @typedef {import("../lib/schema.js").FieldText} FieldText */
 /** @typedef {import("../lib/schema.js").Param} Param */
@@ -38,11 +38,10 @@ function Control({ id, kind, schema, text, onText, wrong, described }) {
       />
     `;
   if (kind === "enum") {
-    const values = schema.enum ?? [schema.const];
     return html`
       <select ...${common} class="input" value=${text}>
-        ${(text === "" || mayBeNull(schema)) && !values.includes(null) && html`<option value="">–</option>`}
-        ${values.map((value) => html`
+        ${text === "" && html`<option value="">–</option>`}
+        ${valuesOf(schema).map((value) => html`
           <option value=${JSON.stringify(value)}>
             ${schema.values_display?.[String(value)] ??
               (typeof value === "string" ? value : JSON.stringify(value))}

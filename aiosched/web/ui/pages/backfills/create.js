@@ -2,7 +2,8 @@
 import { html, useState } from "../../lib/html.js";
 import { get, post } from "../../lib/api.js";
 import { instant } from "../../lib/time.js";
-import { Notice } from "../../parts/basics.js";
+import { useDryRun } from "../../parts/actions/touched.js";
+import { Loading, Notice } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { objectOf } from "../../parts/facts.js";
 import { InputField, SelectField } from "../../parts/form.js";
@@ -56,23 +57,14 @@ export function BackfillDialog({ dagId, initial = {}, onClose, onDone }) {
   const [draft, setDraft] = useState(
     /** @type {Draft} */ ({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1), ...initial }),
   );
-  const [plan, setPlan] = useState(/** @type {Planned | null} */ (null));
-  const [error, setError] = useState(/** @type {Problem | null} */ (null));
+  const [asked, setAsked] = useState({ draft: /** @type {Draft | null} */ (null) });
   /** @param {Partial<Draft>} change */
-  const set = (change) => {
-    setDraft({ ...draft, ...change });
-    setPlan(null);
-  };
+  const set = (change) => setDraft({ ...draft, ...change });
   const { value: conf, wrong } = objectOf(draft.conf);
   const body = bodyOf(draft, conf);
-  const preview = async () => {
-    setError(null);
-    try {
-      setPlan(await post("backfills", { ...body, dry_run: true }));
-    } catch (problem) {
-      setError(problem);
-    }
-  };
+  const previewed = asked.draft === draft;
+  /** @type {import("../../parts/actions/touched.js").DryRun<Planned>} */
+  const { preview: plan, error } = useDryRun(previewed ? "backfills" : null, body, asked);
   const count = plan?.dates?.filter(isRun).length ?? 0;
   return html`
     <${Confirm}
@@ -88,13 +80,19 @@ export function BackfillDialog({ dagId, initial = {}, onClose, onDone }) {
       <${DagField} value=${draft.dag_id} onText=${(dag_id) => set({ dag_id })} />
       <${Fields} draft=${draft} set=${set} wrong=${wrong} />
       <div class="row">
-        <button type="button" class="button" disabled=${!draft.dag_id || Boolean(wrong)} onClick=${preview}>
+        <button
+          type="button"
+          class="button"
+          disabled=${!draft.dag_id || Boolean(wrong)}
+          onClick=${() => setAsked({ draft })}
+        >
           Preview
         </button>
-        ${!plan && html`<span class="faint">preview before running</span>`}
+        ${!previewed && html`<span class="faint">preview before running</span>`}
       </div>
       ${error && html`<${Notice} kind="danger">${error.message}<//>`}
       ${plan && html`<${Plan} plan=${plan} />`}
+      ${previewed && !error && !plan && html`<${Loading} lines=${3} />`}
     <//>
   `;
 }

@@ -2,6 +2,7 @@
 import { html, useState } from "../../lib/html.js";
 import { apiUrl, get } from "../../lib/api.js";
 import { bytes } from "../../lib/figures.js";
+import { received } from "../../lib/json.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Failure, Loading, When } from "../../parts/basics.js";
 import { toast } from "../../parts/dialog.js";
@@ -55,11 +56,10 @@ function XCom({ one, base, params }) {
   let text = value;
   let cut = false;
   try {
-    const parsed = JSON.parse(value);
-    if (!/\d{16}/.test(value)) text = pretty(parsed);
+    text = pretty(received(value));
   } catch {
     cut = full === null;
-  } // long numbers would lose precision
+  }
   return html`
     <${Card}
       title=${html`<code>${one.key}</code>`}

@@ -3,7 +3,7 @@ import { html, useState } from "../../lib/html.js";
 import { at, post } from "../../lib/api.js";
 import { Confirm, commandLine } from "../dialog.js";
 import { Field } from "../schema_form.js";
-import { confOf, textsOf } from "./conf.js";
+import { confOf, flagsOf, textsOf } from "./conf.js";
 
 /** @typedef {import("../../lib/schema.js").FieldText} FieldText */
 /** @typedef {import("../../lib/schema.js").Param} Param */
@@ -24,7 +24,7 @@ export function AnswerDialog({ input, onClose, onDone }) {
         post(at("dags", dag, "runs", run, "tasks", task, "answer"), { options, params: conf, ...mapped })
       }
       done=${`${task} continues.`}
-      cli=${answerLine(input, options, conf)}
+      cli=${answerLine(input, options, flagsOf(params, conf))}
       disabled=${!options.length || Object.values(wrong).some(Boolean)}
       onClose=${onClose}
       onDone=${onDone}
@@ -71,13 +71,9 @@ function Options({ input, chosen, choose }) {
 /**
  * @param {Api["InputResource"]} input
  * @param {string[]} options
- * @param {Record<string, unknown>} params
+ * @param {string[]} flags those of the params
  */
-function answerLine(input, options, params) {
-  const given = Object.entries(params).flatMap(([name, value]) => [
-    "-p",
-    `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
-  ]);
+function answerLine(input, options, flags) {
   const index = input.map_index >= 0 ? ["--map-index", input.map_index] : [];
   return commandLine(
     "inputs",
@@ -86,7 +82,7 @@ function answerLine(input, options, params) {
     input.run_id,
     input.task_id,
     ...(options.length ? options : ["OPTION"]),
-    ...given,
+    ...flags,
     ...index,
   );
 }

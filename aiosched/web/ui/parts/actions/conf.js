@@ -6,7 +6,7 @@ import { objectOf } from "../facts.js";
 /** @typedef {import("../../lib/schema.js").Param} Param */
 
 /** @param {string} text */
-export const looksLikeJson = (text) => {
+const looksLikeJson = (text) => {
   try {
     JSON.parse(text);
     return true;
@@ -41,17 +41,16 @@ export function confOf(params, texts, more) {
 }
 
 /**
- * The conf as it may be on the screen: `***` for passwords.
+ * The options of a command line that give the same values; `***` for passwords.
  * @param {Record<string, Param>} params
  * @param {Record<string, unknown>} conf
  */
-export const shownConf = (params, conf) =>
-  Object.fromEntries(
-    Object.entries(conf).map(([name, value]) => [
-      name,
-      kindOf(params[name]?.json_schema ?? {}, value) === "password" ? "***" : value,
-    ]),
-  );
+export const flagsOf = (params, conf) =>
+  Object.entries(conf).flatMap(([name, value]) => {
+    const shown = kindOf(params[name]?.json_schema ?? {}, value) === "password" ? "***" : value;
+    const isText = typeof shown === "string" && !looksLikeJson(shown);
+    return ["-p", `${name}=${isText ? shown : JSON.stringify(shown)}`];
+  });
 
 /**
  * The initial texts of the param fields: the defaults.

@@ -43,16 +43,23 @@ export const Options = ({ usable, options, setOptions }) => html`
 /**
  * What an action would do, or that no scheduler can say it.
  * @typedef {(Api["ClearAnswer"] & { accepted?: undefined }) | { accepted: true, count?: undefined }} Touching
- *
- * @typedef {{ preview?: Touching, error?: Error }} DryRun
- *
+ */
+
+/**
+ * @template [T=Touching]
+ * @typedef {{ preview?: T, error?: Error }} DryRun
+ */
+
+/**
  * The result of the dry run of an action; empty until it arrives.
+ * @template [T=Touching]
  * @param {string | null} address null: no dry run
  * @param {object} body
- * @returns {DryRun}
+ * @param {unknown} [again] another value asks again
+ * @returns {DryRun<T>}
  */
-export function useDryRun(address, body) {
-  const [found, setFound] = useState(/** @type {DryRun & { request?: string | null }} */ ({}));
+export function useDryRun(address, body, again) {
+  const [found, setFound] = useState(/** @type {DryRun<T> & { request?: string | null }} */ ({}));
   const request = address && JSON.stringify([address, body]);
   useEffect(() => {
     if (!address) return undefined;
@@ -64,7 +71,7 @@ export function useDryRun(address, body) {
       },
     );
     return () => abort.abort();
-  }, [request]);
+  }, [request, again]);
   return found.request === request ? found : {}; // never the result of another request
 }
 

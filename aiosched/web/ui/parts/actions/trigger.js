@@ -6,7 +6,7 @@ import { Loading, Notice } from "../basics.js";
 import { Confirm, Dialog, commandLine } from "../dialog.js";
 import { InputField } from "../form.js";
 import { Field } from "../schema_form.js";
-import { confOf, looksLikeJson, shownConf, textsOf } from "./conf.js";
+import { confOf, flagsOf, textsOf } from "./conf.js";
 
 /** @typedef {import("../../lib/schema.js").FieldText} FieldText */
 /** @typedef {import("../../lib/schema.js").Param} Param */
@@ -91,7 +91,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
       submitLabel="Trigger"
       act=${act}
       done="Run created."
-      cli=${triggerLine(dag, run, shownConf(params, conf))}
+      cli=${triggerLine(dag, run, flagsOf(params, conf))}
       disabled=${invalid}
       onClose=${onClose}
       onDone=${onDone}
@@ -197,18 +197,16 @@ const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
 /**
  * @param {Api["DagResource"]} dag
  * @param {RunDraft} draft
- * @param {Record<string, unknown>} conf
+ * @param {string[]} flags those of the conf
  */
-function triggerLine(dag, { logical_date, run_id, unpause }, conf) {
-  /** @param {unknown} value */
-  const text = (value) => (typeof value === "string" && !looksLikeJson(value) ? value : JSON.stringify(value));
+function triggerLine(dag, { logical_date, run_id, unpause }, flags) {
   return commandLine(
     "dags",
     "trigger",
     dag.dag_id,
     ...(logical_date ? ["-e", utc(logical_date)] : []),
     ...(run_id ? ["-r", run_id] : []),
-    ...Object.entries(conf).flatMap(([name, value]) => ["-p", `${name}=${text(value)}`]),
+    ...flags,
     unpause && "--unpause",
   );
 }

@@ -3,7 +3,7 @@ import { html } from "../../lib/html.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
 import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
-import { instant, secondsBetween } from "../../lib/time.js";
+import { instant, secondsBetween, startOfDay } from "../../lib/time.js";
 import { Card, Duration, Empty, Link, State, When } from "../basics.js";
 import { Filter, SearchField } from "../form.js";
 import { Table } from "../table.js";
@@ -72,8 +72,8 @@ export function RunsTab({ dagId }) {
     state,
     run_type: type,
     search: q,
-    since: since && `${since}T00:00:00Z`,
-    until: until && `${until}T00:00:00Z`,
+    since: startOfDay(since),
+    until: startOfDay(until, 1),
   };
   /** @type {List<Api["RunResource"]>} */
   const list = useList("runs", params, {

@@ -1,7 +1,7 @@
 // The data of the grid, kept up to date: patches of running runs are applied, everything else triggers a reload.
 import { useEffect, useRef } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
-import { patchRun, patchTasks } from "../../lib/gridmodel.js";
+import { patchRun, patchTasks } from "./model.js";
 import { watchTopic } from "../../lib/live.js";
 import { useResource } from "../../lib/resources.js";
 

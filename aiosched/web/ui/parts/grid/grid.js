@@ -1,6 +1,6 @@
 // The grid of a DAG: runs as columns, tasks as rows, on one canvas that draws only the visible part.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../lib/html.js";
-import { visibleRows } from "../../lib/gridmodel.js";
+import { visibleRows } from "./model.js";
 import { useKey } from "../../lib/keys.js";
 import { query, setQuery } from "../../lib/router.js";
 import { useCanvas, useFirstPaint, useTooltip } from "../canvas.js";

@@ -1,6 +1,6 @@
 // Keyboard and pointer input in the grid: move the focus, select, open, fold.
 import { may } from "../../lib/api.js";
-import { cellWords, runLabel, runWords } from "../../lib/gridmodel.js";
+import { cellWords, runLabel, runWords } from "./model.js";
 import { go, path } from "../../lib/router.js";
 import { instant } from "../../lib/time.js";
 import { toggleFold } from "./folding.js";

@@ -1,5 +1,5 @@
 // Draws the grid: cells, run headers and task names, only the visible ones.
-import { readCell, runLabel } from "../../lib/gridmodel.js";
+import { readCell, runLabel } from "./model.js";
 import { duration, instant } from "../../lib/time.js";
 import { clip, sprite } from "../canvas.js";
 import { BARS, CELL, COLUMN, HEAD, INDENT, ROW } from "./scene.js";

@@ -8,7 +8,7 @@ export const BARS = 46;
 export const INDENT = 12;
 
 /**
- * @typedef {import("../../lib/gridmodel.js").VisibleRow} VisibleRow
+ * @typedef {import("./model.js").VisibleRow} VisibleRow
  *
  * A row (-1: the run itself) and a column.
  * @typedef {{ row: number, column: number }} Place

@@ -9,7 +9,7 @@ import { Link, State } from "../basics.js";
 import { Panel } from "./panel.js";
 
 /** @typedef {import("../actions/clear.js").Selection} Selection */
-/** @typedef {import("../../lib/gridmodel.js").Cell} Cell */
+/** @typedef {import("./model.js").Cell} Cell */
 
 /**
  * `many`: more than one cell is selected; `dialog` is "clear", "mark" or null.

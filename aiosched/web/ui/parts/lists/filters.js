@@ -1,6 +1,7 @@
 // Filters of lists across DAGs, in the address: values with counts, the time, the duration, and named views.
 import { html, useState } from "../../lib/html.js";
 import { go, here, query, setQuery } from "../../lib/router.js";
+import { startOfDay } from "../../lib/time.js";
 import { removeView, saveView, viewsOf } from "./views.js";
 import { Filter } from "../form.js";
 
@@ -11,7 +12,8 @@ const PERIODS = { "1h": 3600, "24h": 86400, "7d": 604800 };
 const MINUTE = 60_000;
 
 /**
- * The first and the last instant of the time filter, to the minute so that a list is not read anew all the time.
+ * The first instant of the time filter and the one that ends it, to the minute so that a list is not read anew all
+ * the time.
  * @returns {[since: string | undefined, until: string | undefined]}
  */
 export function periodOf() {
@@ -21,7 +23,7 @@ export function periodOf() {
     return [new Date(now - PERIODS[time] * 1000).toISOString(), undefined];
   }
   if (time !== "range") return [undefined, undefined];
-  return [from && `${from}T00:00:00Z`, to && `${to}T00:00:00Z`];
+  return [startOfDay(from), startOfDay(to, 1)];
 }
 
 /**
@@ -60,7 +62,7 @@ export const FacetFilters = ({ facets, fields, words = (value) => value }) => ht
   `)}
 `;
 
-/** The time filter: the last hour, day or week, or a range of days (UTC). */
+/** The time filter: the last hour, day or week, or a range of days, the last one included. */
 export function TimeFilter() {
   const { time, from, to } = query.value;
   /** @param {string} name @param {string | undefined} value */

@@ -1,6 +1,6 @@
 // The data model of the grid, without drawing: visible rows, cell updates, text for a cell.
-import { stateOf, worst } from "./states.js";
-import { duration } from "./time.js";
+import { stateOf, worst } from "../../lib/states.js";
+import { duration } from "../../lib/time.js";
 
 /**
  * A row outside folded groups; `index` is its number among all rows.

@@ -1,0 +1,56 @@
+// JSON without silently rounded numbers: a browser rounds whole numbers from 2^53 on, Python and PostgreSQL do not.
+
+/**
+ * @param {unknown} value
+ * @returns {value is number}
+ */
+const isRounded = (value) =>
+  typeof value === "number" &&
+  !Number.isSafeInteger(value) &&
+  (Number.isInteger(value) || !Number.isFinite(value));
+
+/** A whole number that the browser would round; as text and as JSON it is what the server has sent. */
+class LargeNumber extends Number {
+  /** @param {string} source */
+  constructor(source) {
+    super(source);
+    this.source = source;
+  }
+  toString() {
+    return this.source;
+  }
+  toJSON() {
+    return JSON.rawJSON?.(this.source);
+  }
+}
+
+/**
+ * Parse JSON of the server. Large whole numbers stay as they are; where the browser cannot do that, they become text
+ * that says so.
+ * @param {string} text
+ * @returns {any}
+ */
+export const received = (text) => (/\d{16}/.test(text) ? JSON.parse(text, keepLarge) : JSON.parse(text));
+
+/**
+ * @param {string} _name
+ * @param {unknown} value
+ * @param {{ source?: string }} [context] unless the browser is old
+ */
+function keepLarge(_name, value, context) {
+  if (!isRounded(value)) return value;
+  if (!JSON.rawJSON || !context?.source) return `${value} (rounded by this browser)`;
+  return /^-?\d+$/.test(context.source) ? new LargeNumber(context.source) : value;
+}
+
+/**
+ * Parse JSON that a user has typed; throws a RangeError, with a message for the user, if a number would change.
+ * @param {string} text
+ * @returns {any}
+ */
+export const typed = (text) =>
+  JSON.parse(text, (_name, value) => {
+    if (isRounded(value))
+      throw new RangeError("A number is too large for the browser: use the command line instead");
+    return value;
+  });
