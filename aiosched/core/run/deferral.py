@@ -82,7 +82,7 @@ class Deferrals(dict[Instance, Deferred]):
         self.wait(effects, instance)
 
     def wait(self, effects: Effects, instance: Instance) -> bool:
-        """Request the trigger, and a timer for its timeout; returns whether there is something to wait for.
+        """Request the trigger; returns whether there is something to wait for.
 
         There always is. If its row is missing, the task resumes by failing, under its usual rules for retries.
         """
@@ -95,9 +95,18 @@ class Deferrals(dict[Instance, Deferred]):
             effects.rows.deferrals[instance] = None
             return False
         effects.triggers.append(instance)
-        if waited.timeout_at is not None:
-            effects.slots.timers.append((just_after(waited.timeout_at), instance))
         return True
+
+    def timer_of(self, instance: Instance) -> datetime | None:
+        """When the timeout of a deferral has passed; None if it has ended, or has none.
+
+        The timer is set when the deferral is stored: one that began and ended in one commit could not be told from one
+        that has not begun, if the report that began it has to be applied again.
+        """
+        waited = self.get(instance)
+        if waited is None or waited.resume is not None or waited.timeout_at is None:
+            return None
+        return just_after(waited.timeout_at)
 
     def answered(self, effects: Effects, instance: Instance, report: Report) -> bool:
         """Apply the final report of a trigger; returns whether the task resumes. A lost trigger runs again."""

@@ -212,11 +212,7 @@ class _Player:
             self._memory.values.setdefault((self._task_id(instance), xcom.key), {})[instance.map_index] = xcom.value
         for key in effects.cancelled:
             await self._executor.cancel(key, 1.0)
-        for at, instance in effects.slots.timers:
-            if instance.state is TaskState.DEFERRED:
-                self._deadlines.append((self._clock.now() + (at - self._now()), at, instance))
-            else:
-                self._timers.append((at, instance))
+        self._timers += effects.slots.timers
         mocked: list[Report] = []
         attempts: list[Attempt] = []
         for instance in effects.slots.ready:
@@ -242,6 +238,8 @@ class _Player:
                 key = trigger_key(attempt.key)
                 self._executor.submit([msgspec.structs.replace(attempt, key=key, trigger=waited.deferral, resume=None)])
                 self._waiting += 1
+                if (at := self._board.deferrals.timer_of(instance)) is not None:
+                    self._deadlines.append((self._clock.now() + (at - self._now()), at, instance))
 
     def _submit_callbacks(self, requests: Sequence[CallbackRequest]) -> None:
         board = self._board

@@ -39,8 +39,8 @@ def forget_storing(session: Session, committed: Committed) -> None:
 
 
 def go_on_evaluating(session: Session, committed: Committed) -> None:
-    """Evaluate the runs that waited for this commit, since very much was to be decided about their DAGs."""
-    if session.cache.work.to_evaluate:
+    """Evaluate the runs that waited for this commit, since very much was to be decided; see to timers of triggers."""
+    if session.cache.work.to_evaluate or committed.changes.effects.triggers:
         session.wakeups.evaluation.wake()
 
 

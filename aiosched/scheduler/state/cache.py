@@ -276,6 +276,9 @@ class StateCache:
                 stored.deferrals.append(deferral_row(key, i, waited))
         if triggers := board.effects.triggers:
             batch.effects.triggers.extend((board, i) for i in triggers)
+            for i in triggers:
+                if (at := board.deferrals.timer_of(i)) is not None:
+                    self.timers.add(at, (key, i))
             triggers.clear()
         for kind, why, task_index, map_index, try_number in rows.callbacks:
             place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
