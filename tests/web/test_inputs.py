@@ -24,9 +24,11 @@ from tests.scheduler.harness import GUARD
 @pytest.fixture
 async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
     with DAG("shop") as dag:
+        pin = Param("", type="string", format="password")
         HITLOperator(
-            task_id="price", subject="Price?", options=["keep", "change"], params={"euros": Param(type="integer")}
-        )
+            task_id="price", subject="Price?", options=["keep", "change"],
+            params={"euros": Param(type="integer"), "pin": pin},
+        )  # fmt: skip
         ApprovalOperator(task_id="pay", subject="Pay?", assigned_users=["ada", {"id": "2", "name": "bob"}])
     async with Scheduler(dsn=dsn, dags=[dag], settings=Settings(web=WebSettings(auth="none"))) as scheduler:
         await scheduler.trigger("shop", run_id="r")
@@ -59,11 +61,12 @@ async def test_a_client_reads_and_answers(scheduler: Scheduler, live: httpx2.ASG
             await client.answer("shop", "latest", "price", ["keep"])
         with pytest.raises(Refused, match="Only ada, bob may answer 'Pay\\?', not local"):
             await client.answer("shop", "r", "pay", ["Approve"])
-        answer = await client.answer("shop", "r", "price", ["change"], params={"euros": 3}, reason="agreed")
-        assert (answer.options, answer.params) == (["change"], {"euros": 3})
+        answer = await client.answer("shop", "r", "price", ["change"], params={"euros": 3, "pin": "4711"}, reason="agreed")
+        assert (answer.options, answer.params["euros"]) == (["change"], 3)
         assert set(await waiting(client, 1)) == {"pay"}
         (done,) = [each async for each in client.inputs(dag_id="shop", task_id="price")]
         assert (done.state, done.answered_by) == ("answered", "api:local")
+        assert done.answer.params == {"euros": 3, "pin": "***"}
 
 
 async def test_pages_follow_each_other(scheduler: Scheduler, live: httpx2.ASGITransport) -> None:

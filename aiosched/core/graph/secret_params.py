@@ -59,6 +59,11 @@ def hide_defaults(spec: DagSpec) -> DagSpec:
     return msgspec.structs.replace(spec, params={name: _hide_default(param) for name, param in spec.params.items()})
 
 
+def hide_values(params: Mapping[str, ParamSpec], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of params as people see them: `***` for those that are secrets."""
+    return {name: hidden(mark(value, params[name].json_schema)) for name, value in values.items() if name in params}
+
+
 def _hide_default(param: ParamSpec) -> ParamSpec:
     schema = dict(param.json_schema)
     if holds_secrets(schema):

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from aiosched.core.graph.human_input import InputAnswer, InputRequest
+from aiosched.core.graph.secret_params import hide_values
 from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -79,7 +80,10 @@ async def find(conn: DatabaseConnection, place: TaskPlace) -> InputRequest | Non
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """A question of a task instance and, if there is one, the answer. `expires_at`: when nobody can answer any more."""
+    """A question of a task instance and, if there is one, the answer as people see it: secret params are `***`.
+
+    `expires_at`: when nobody can answer any more.
+    """
 
     place: TaskPlace
     dag_id: str
@@ -155,6 +159,10 @@ def _row(
     expires_at: datetime | None, question: str, state: InputState, answer: str | None, by: str | None,
     at: datetime | None,
 ) -> InputRow:  # fmt: skip
+    asked = msgspec.json.decode(question, type=InputRequest)
+    given = None if answer is None else msgspec.json.decode(answer, type=InputAnswer)
+    if given is not None:
+        given = msgspec.structs.replace(given, params=hide_values(asked.params, given.params))
     return InputRow(
         place=TaskPlace(run, task_index, map_index),
         dag_id=dag_id,
@@ -162,9 +170,9 @@ def _row(
         task_id=task_id,
         asked_at=asked_at,
         expires_at=expires_at,
-        question=msgspec.json.decode(question, type=InputRequest),
+        question=asked,
         state=state,
-        answer=None if answer is None else msgspec.json.decode(answer, type=InputAnswer),
+        answer=given,
         answered_by=by,
         answered_at=at,
     )
