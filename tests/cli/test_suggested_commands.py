@@ -261,3 +261,23 @@ def test_what_waits_is_helped_by_what_is_suggested(
     assert on_db.work(requests) == ([] if verb is None else [verb])
     if verb is None:
         assert on_db.json("why", "sales", *what)["commands"] == [] or starts.startswith("why")
+
+
+async def failed_before(db: Database) -> None:
+    version = await add_dag(db, "sales", tasks=(task("load", depends_on_past=True),))
+    for run_id, state, date in (("r1", "failed", NOON), ("r2", "running", NOON.replace(hour=13))):
+        run = await add_run(db, "sales", version, run_id, state=state, logical_date=date, reason=None)
+        await add_task(db, run, 0, "failed" if state == "failed" else None, try_number=1)
+
+
+def test_what_failed_in_the_previous_run_is_cleared_there(on_db: Cli) -> None:
+    on_db.work(lambda db: own(db, "sales"))
+    on_db.work(failed_before)
+
+    said = on_db("why", "sales", "r2", "load").stdout
+    (command,) = on_db.json("why", "sales", "r2", "load")["commands"]
+
+    assert "has not succeeded in the previous run (depends_on_past): r1 (failed)" in said
+    assert f"do\t{command}" in said
+    assert touched(on_db, command) == {("load", -1)}
+    assert on_db.json(*words_of(command), "--dry-run")["instances"][0]["run_id"] == "r1"

@@ -70,6 +70,7 @@ class TaskFacts:
     of its scheduler's executors and parallelism is unknown (known figures are at least a second old). The holders are
     those of slots of its pool, and those that are active in its DAG. `ahead` is how many task instances of the fleet go
     before it in its pool and how many slots they need; None if unknown. `executor` is the default one.
+    `previous` is the previous run, if the instance waits for it and it is known.
     """
 
     run: RunFacts
@@ -77,6 +78,7 @@ class TaskFacts:
     instance: Instance
     candidate: Candidate
     room: Room
+    previous: Board | None = None
     has_figures: bool = True
     executor: str | None = None
     pool_used: int = 0
@@ -106,7 +108,15 @@ def explain_task(facts: TaskFacts) -> Explanation:
             paused_gate(run.dag_id, is_paused=facts.run.is_paused and state not in HOLDING_SLOT),
             *run_gates(facts.run, board),
         ],
-        dependency_gates(board, instance, now, facts.usual, deferred_since=deferred_since, question=facts.question),
+        dependency_gates(
+            board,
+            instance,
+            now,
+            facts.usual,
+            previous=facts.previous,
+            deferred_since=deferred_since,
+            question=facts.question,
+        ),
         _slot_gates(facts),
         [_parallelism_gate(facts), _executor_gate(facts)],
         [_worker_gate(facts)],
