@@ -174,7 +174,8 @@ def _time_gate(instance: Instance, now: datetime) -> Gate:
     assert instance.next_at is not None
     if is_due(instance, now):
         return gate(name, None, f"ended at {stamp(instance.next_at)}")
-    return Gate(name=name, verdict=Verdict.WAIT, detail=f"until {stamp(instance.next_at)}", opens_at=instance.next_at)
+    detail = f"until {stamp(instance.next_at)}" + (f": {instance.reason}" if instance.reason else "")
+    return Gate(name=name, verdict=Verdict.WAIT, detail=detail, opens_at=instance.next_at)
 
 
 def _trigger_gate(

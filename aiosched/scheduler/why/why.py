@@ -404,6 +404,7 @@ class _Reader:
             board=board,
             instance=instance,
             previous=await self._previous_run(board, instance),
+            is_gone=board.info.bundle_version is None and graph.task_ids[instance.task] not in dag.graph.index,
             candidate=candidate,
             room=room,
             has_figures=self.figures is not None and "executor" in self.figures,
