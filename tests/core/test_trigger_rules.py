@@ -111,6 +111,12 @@ def test_a_task_whose_upstreams_are_all_done_waits_only_for_skips_of_what_was_re
     assert waits == (rule is R.ALL_SKIPPED and removed_only_stands_in_the_way)
 
 
+def test_each_verdict_is_given_by_some_rule() -> None:
+    upstreams = [(one, other) for one in PLAIN for other in PLAIN]
+
+    assert {judge(rule, *counted(each)) for rule in R for each in upstreams} == set(TriggerVerdict)
+
+
 @pytest.mark.parametrize("rule", list(R))
 def test_a_task_without_upstreams_runs(rule: TriggerRule) -> None:
     assert judge(rule, StateCounts(), 0) is TriggerVerdict.RUN

@@ -47,13 +47,12 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class TriggerVerdict(Enum):
-    """The current verdict of a rule. The last three settle the task in the state of that name."""
+    """The current verdict of a rule. The last two settle the task in the state of that name."""
 
     RUN = "run"
     WAIT = "wait"
     SKIPPED = TaskState.SKIPPED
     UPSTREAM_FAILED = TaskState.UPSTREAM_FAILED
-    REMOVED = TaskState.REMOVED
 
     @property
     def settles(self) -> bool:

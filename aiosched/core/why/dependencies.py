@@ -35,7 +35,6 @@ _MOST_ANSWERS = 4  # commands that answer a question
 _SETTLES = {
     Judgement.SKIPPED: "it is skipped at the next pass of its scheduler",
     Judgement.UPSTREAM_FAILED: "it fails with its upstreams at the next pass of its scheduler",
-    Judgement.REMOVED: "it is removed at the next pass of its scheduler",
 }
 
 
