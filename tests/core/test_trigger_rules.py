@@ -242,4 +242,4 @@ def test_the_progress_is_told_in_one_line(rule: TriggerRule, upstreams: list[str
 
 @pytest.mark.parametrize("rule", list(R))
 def test_every_rule_can_be_explained(rule: TriggerRule) -> None:
-    assert rule.value in explain(rule, StateCounts(success=1), 2)
+    assert rule.value in explain(rule, StateCounts(success=1), 2, 0)

@@ -137,8 +137,7 @@ def _upstream_gate(board: Board, instance: Instance, held: _Holders, *, asks: bo
     if asks and (branch := board.branch_against(instance)) is not None:
         detail = f"{name_of(board, branch)} decided against it: {_SETTLES[Judgement.SKIPPED]}"
         return Gate(name="upstream", verdict=Verdict.NEVER, detail=detail)
-    counts, total, _ = upstream_counts.upstreams(instance)
-    detail = explain_rule(graph.rules[instance.task], counts, total, noun="")
+    detail = explain_rule(graph.rules[instance.task], *upstream_counts.upstreams(instance), noun="")
     judged = upstream_counts.judge_rule(instance) if asks else Judgement.RUN
     upstreams = [up for other in graph.upstream[instance.task] for up in upstream_counts.counterparts(other, instance)]
     return _judged("upstream", judged, detail, held.of(upstreams))

@@ -1,11 +1,11 @@
-"""Why a task waits for the previous run: what of that run holds it back, and what lets it go on."""
+"""Why a task waits for the previous run or for its upstreams: what holds it back, and what lets it go on."""
 
 from __future__ import annotations
 
 import pytest
 from board_builders import FAILED, end, of, run, started
 from board_player import NOW
-from graph_builders import task
+from graph_builders import setup, task, teardown
 
 from aiosched.core.graph.previous_run import Past
 from aiosched.core.graph.spec import TaskSpec
@@ -129,3 +129,14 @@ def test_nothing_is_said_of_a_run_that_does_not_hold_it_back(ending: str) -> Non
     gate = asked(previous, LOAD)
 
     assert (gate.verdict, gate.detail, gate.holders) == (Verdict.OK, "does not hold it back", ())
+
+
+def test_a_teardown_that_waits_says_that_no_setup_succeeded() -> None:
+    board = started(setup("up"), task("work"), teardown("load", "up", "work"), running=["up"])
+    end(board, "up", FAILED)
+
+    upstream = next(
+        gate for gate in dependency_gates(board, of(board, "load"), NOW, unknown_duration) if gate.name == "upstream"
+    )
+
+    assert upstream.detail == "1 of 2 done (all_done_setup_success); no setup succeeded, 1 failed"
