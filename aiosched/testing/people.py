@@ -198,8 +198,6 @@ class People(WorldView):
         dag = self._dag(dag_id)
         with self._applying(dag_id):
             check_run_type(dag.version.spec, RunType.MANUAL)
-            if request.unpause:
-                self._set_paused(dag, False)
             creation = requested_run(
                 dag,
                 self.now,
@@ -209,8 +207,11 @@ class People(WorldView):
                 run_after=request.run_after,
                 triggered_by="test",
                 partition_key=request.partition_key,
+                unpauses=request.unpause,
             )
             (run,) = self._create(dag_id, [creation])
+            if run is not None and request.unpause:
+                self._set_paused(dag, False)
         if run is None:
             raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
         return run_id

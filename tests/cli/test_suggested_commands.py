@@ -19,6 +19,7 @@ from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskSpec
 from aiosched.core.values.ids import instance_name, partition_of
 from aiosched.db.server.engine import Database
+from aiosched.parsing.store import register_specs
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_run, add_task, insert, own, quarantine
 
@@ -261,3 +262,44 @@ def test_what_waits_is_helped_by_what_is_suggested(
     assert on_db.work(requests) == ([] if verb is None else [verb])
     if verb is None:
         assert on_db.json("why", "sales", *what)["commands"] == [] or starts.startswith("why")
+
+
+async def failed_before(db: Database) -> None:
+    version = await add_dag(db, "sales", tasks=(task("load", depends_on_past=True),))
+    for run_id, state, date in (("r1", "failed", NOON), ("r2", "running", NOON.replace(hour=13))):
+        run = await add_run(db, "sales", version, run_id, state=state, logical_date=date, reason=None)
+        await add_task(db, run, 0, "failed" if state == "failed" else None, try_number=1)
+
+
+def test_what_failed_in_the_previous_run_is_cleared_there(on_db: Cli) -> None:
+    on_db.work(lambda db: own(db, "sales"))
+    on_db.work(failed_before)
+
+    said = on_db("why", "sales", "r2", "load").stdout
+    (command,) = on_db.json("why", "sales", "r2", "load")["commands"]
+
+    assert "has not succeeded in the previous run (depends_on_past): r1 (failed)" in said
+    assert f"do\t{command}" in said
+    assert touched(on_db, command) == {("load", -1)}
+    assert on_db.json(*words_of(command), "--dry-run")["instances"][0]["run_id"] == "r1"
+
+
+async def removed_task(db: Database) -> None:
+    tasks = (task("one"), task("two"))
+    run = await add_run(
+        db, "edited", await add_dag(db, "edited", tasks=tasks), "r1", state="failed", reason="task_failure"
+    )
+    for index, state in enumerate(("success", "failed")):
+        await add_task(db, run, index, state, try_number=1)
+    async with db.transaction() as conn:
+        await register_specs(conn, [DagSpec(dag_id="edited", tasks=tasks[:1])], now=NOON)
+
+
+def test_a_failure_of_a_task_that_is_gone_is_cleared_with_the_newest_version(on_db: Cli) -> None:
+    on_db.work(lambda db: own(db, "edited"))
+    on_db.work(removed_task)
+
+    *_, command = on_db.json("why", "edited", "r1", "two")["commands"]
+
+    assert command == "aiosched tasks clear edited --run r1 --only-failed --newest-version"
+    assert touched(on_db, command) == {("two", -1)}

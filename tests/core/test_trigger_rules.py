@@ -111,6 +111,12 @@ def test_a_task_whose_upstreams_are_all_done_waits_only_for_skips_of_what_was_re
     assert waits == (rule is R.ALL_SKIPPED and removed_only_stands_in_the_way)
 
 
+def test_each_verdict_is_given_by_some_rule() -> None:
+    upstreams = [(one, other) for one in PLAIN for other in PLAIN]
+
+    assert {judge(rule, *counted(each)) for rule in R for each in upstreams} == set(TriggerVerdict)
+
+
 @pytest.mark.parametrize("rule", list(R))
 def test_a_task_without_upstreams_runs(rule: TriggerRule) -> None:
     assert judge(rule, StateCounts(), 0) is TriggerVerdict.RUN
@@ -236,4 +242,4 @@ def test_the_progress_is_told_in_one_line(rule: TriggerRule, upstreams: list[str
 
 @pytest.mark.parametrize("rule", list(R))
 def test_every_rule_can_be_explained(rule: TriggerRule) -> None:
-    assert rule.value in explain(rule, StateCounts(success=1), 2)
+    assert rule.value in explain(rule, StateCounts(success=1), 2, 0)

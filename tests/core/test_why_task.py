@@ -319,7 +319,21 @@ class TestDependencies:
         said = ask(board)
 
         assert said.summary == "waiting for its condition, next check at 2026-01-01 00:10:00 UTC"
-        assert [gate.name for gate in said.in_the_way()] == ["reschedule"]
+        assert [(gate.name, gate.detail) for gate in said.in_the_way()] == [
+            ("reschedule", "until 2026-01-01 00:10:00 UTC")
+        ]
+
+    def test_a_task_that_its_worker_cannot_load(self) -> None:
+        board = started(task("load"), running=["load"])
+        end(board, "load", RESCHEDULED)
+        of(board, "load").next_at, of(board, "load").reason = NOW + seconds(600), "the DAG has no such task; 1 of 3"
+
+        said = ask(board)
+
+        assert said.summary == "the DAG has no such task; 1 of 3, next check at 2026-01-01 00:10:00 UTC"
+        assert [gate.detail for gate in said.in_the_way()] == [
+            "until 2026-01-01 00:10:00 UTC: the DAG has no such task; 1 of 3"
+        ]
 
     def test_a_deferred_task_says_on_what_since_when_and_until_when(self) -> None:
         board = started(task("load"), running=["load"])
@@ -383,6 +397,15 @@ class TestEnds:
             "aiosched tasks clear sales --run manual__1 --task-id load --only-failed --downstream",
         )
         assert said.waiting_seconds is None
+
+    def test_a_failure_of_a_task_that_the_newest_version_does_not_have(self) -> None:
+        board = started(task("load"), running=["load"])
+        end(board, "load", FAILED)
+
+        assert ask(board, is_gone=True).commands == (
+            "aiosched tasks logs sales manual__1 load",
+            "aiosched tasks clear sales --run manual__1 --only-failed --newest-version",
+        )
 
     def test_the_root_of_a_failure_is_found_however_far_away(self) -> None:
         board = started(task("extract"), task("clean", "extract"), task("load", "clean"), running=["extract"])

@@ -157,7 +157,7 @@ async def test_why_says_who_goes_first_and_who_has_started_beyond_the_limit(dsn:
         assert [gate.detail for gate in said.gates if gate.name == "run is running"] == [
             f"2 of 1 active runs: {beyond}"
         ]
-        assert await told("r2", "a") == "has not succeeded in the previous run (depends_on_past)"
+        assert await told("r2", "a") == "has not succeeded in the previous run (depends_on_past): r1 (running)"
         await it.finish_all()
         assert set((await it.runs("d")).values()) == {"success"}
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.core.graph.spec import ParamSpec
 from aiosched.core.requests.requests import SetNote
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.errors import InternalError, NotFound, Refused
+from aiosched.errors import AioschedError, InternalError, NotFound, Refused
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler.requests import commands
 from aiosched.scheduler.session.session import Session
@@ -139,6 +141,32 @@ async def test_a_dag_that_takes_no_manual_runs_refuses_them_and_stays_paused(dsn
 
         assert [row["is_paused"] for row in await it.fetch("SELECT is_paused FROM dag")] == [True]
         assert await it.runs("d") == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"conf": {"size": "large"}},
+        {"logical_date": NEW_YEAR - timedelta(days=1)},
+        {"run_id": "taken"},
+        {"run_id": "other", "logical_date": NEW_YEAR},
+    ],
+    ids=["conf", "date", "run id", "date of another run"],
+)
+async def test_a_trigger_that_is_refused_leaves_the_dag_paused(
+    dsn: str, clock: FakeClock, wrong: dict[str, Any]
+) -> None:
+    size = ParamSpec(value=1, json_schema={"type": "integer"})
+    spec = dag("d", task("a", start_date=NEW_YEAR), params={"size": size})
+    async with running(dsn, clock, spec) as it:
+        await it.trigger("d", "taken", logical_date=NEW_YEAR)
+        await it.ask("pause", "d")
+
+        with pytest.raises(AioschedError):
+            await it.ask("trigger", "d", **wrong, unpause=True)
+
+        assert [row["is_paused"] for row in await it.fetch("SELECT is_paused FROM dag")] == [True]
+        assert it.session.cache.dags["d"].row.is_paused
 
 
 async def test_a_dag_that_takes_no_scheduled_runs_has_no_next_one(dsn: str, clock: FakeClock) -> None:

@@ -105,7 +105,9 @@ async def test_the_rows_alone_know_of_branches_lengths_deferrals_and_the_past(ds
         assert gate_of(await ask("r1", "wait"), "trigger").detail.startswith("waits for triggers.Door")
         assert first(await ask("r1", "each")).name == "mapping"
         past = await ask("r2", "again")
-        assert first(past).detail == "has not succeeded in the previous run (depends_on_past)"
+        assert first(past).detail == "has not succeeded in the previous run (depends_on_past): r1 (running)"
+        assert [(each.run_id, each.task_id, each.state) for each in first(past).holders] == [("r1", "again", "failed")]
+        assert past.commands == ("aiosched tasks clear d --run r1 --task-id again --only-failed --downstream",)
         assert (await ask("r1", "again")).summary == "failed: boom"
         assert (await it.scheduler.why("d", "r1")).state == "running"
 

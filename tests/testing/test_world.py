@@ -11,6 +11,7 @@ from world_builders import NEW_YEAR, at, dag, minutes, task
 from aiosched import Asset, CronTriggerTimetable
 from aiosched.core.graph.spec import AssetRef, LiteralLength, MappingSpec, TaskOutput
 from aiosched.core.values.states import RunState
+from aiosched.errors import Refused
 from aiosched.testing import World, defers, fails, never_ends, succeeds
 
 
@@ -89,6 +90,22 @@ async def test_a_triggered_run_waits_while_its_dag_is_paused() -> None:
 
         assert (waiting, it.run("d", run).state) == (RunState.QUEUED, RunState.SUCCESS)
         assert it.run("d", run).conf == {"day": 1}
+
+
+async def test_a_trigger_that_is_refused_leaves_the_dag_paused() -> None:
+    async with world() as it:
+        it.add(dag("d"), paused=True)
+        it.trigger("d", run_id="taken")
+
+        for wrong in ({"run_id": "taken"}, {"run_id": "no/slash"}):
+            with pytest.raises(Refused):
+                it.trigger("d", **wrong, unpause=True)
+        await it.run_until_idle()
+
+        assert it.run("d", "taken").state is RunState.QUEUED
+        it.trigger("d", unpause=True)
+        await it.run_until_idle()
+        assert it.run("d", "taken").state is RunState.SUCCESS
 
 
 async def test_pausing_lets_what_runs_go_on_and_starts_nothing() -> None:

@@ -47,13 +47,12 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class TriggerVerdict(Enum):
-    """The current verdict of a rule. The last three settle the task in the state of that name."""
+    """The current verdict of a rule. The last two settle the task in the state of that name."""
 
     RUN = "run"
     WAIT = "wait"
     SKIPPED = TaskState.SKIPPED
     UPSTREAM_FAILED = TaskState.UPSTREAM_FAILED
-    REMOVED = TaskState.REMOVED
 
     @property
     def settles(self) -> bool:
@@ -150,7 +149,7 @@ def judge_setups(counts: StateCounts, total: int) -> TriggerVerdict:
     return _all_success(counts, total, 0) if total else RUN
 
 
-def explain(rule: TriggerRule, counts: StateCounts, total: int, total_setup: int = 0, *, noun: str = "upstream") -> str:
+def explain(rule: TriggerRule, counts: StateCounts, total: int, total_setup: int, *, noun: str = "upstream") -> str:
     """The progress of the upstreams in terms of the rule, as one line of text. `noun` names the upstreams."""
     if total == 0:
         return "no upstreams"

@@ -44,7 +44,6 @@ SKIPPED_DOWNSTREAM: Final = "skipped_downstream"  # XCom key of a branch's decis
 _SETTLING: Final = {
     TriggerVerdict.SKIPPED: TaskEvent.SETTLED_SKIPPED,
     TriggerVerdict.UPSTREAM_FAILED: TaskEvent.SETTLED_UPSTREAM_FAILED,
-    TriggerVerdict.REMOVED: TaskEvent.SETTLED_REMOVED,
 }
 
 

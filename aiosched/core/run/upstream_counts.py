@@ -25,9 +25,8 @@ from aiosched.core.values.states import ALIVE, FINISHED, SCHEDULABLE, TaskState
 _FIRST: Final = {
     TriggerVerdict.UPSTREAM_FAILED: 0,
     TriggerVerdict.SKIPPED: 1,
-    TriggerVerdict.REMOVED: 2,
-    TriggerVerdict.WAIT: 3,
-    TriggerVerdict.RUN: 4,
+    TriggerVerdict.WAIT: 2,
+    TriggerVerdict.RUN: 3,
 }
 Sizes = tuple[int | None, ...]  # by which units multiply a task, outermost first; None: unknown
 

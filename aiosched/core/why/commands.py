@@ -31,6 +31,11 @@ def clear_failed(board: Board, instances: Sequence[Instance]) -> str:
     return _clear(board, instances, "--only-failed", "--downstream")
 
 
+def clear_onto_newest(board: Board) -> str:
+    """Clears what failed in a run, and moves the run to the newest version of its DAG."""
+    return _words("tasks", "clear", board.run.dag_id, "--run", board.run.run_id, "--only-failed", "--newest-version")
+
+
 def clear_with_downstream(board: Board, instance: Instance) -> str:
     """Clears an instance that did not fail, and all that depends on it."""
     return _clear(board, [instance], "--downstream")

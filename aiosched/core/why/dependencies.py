@@ -11,13 +11,23 @@ from datetime import datetime
 from shlex import quote
 
 from aiosched.core.graph.human_input import InputRequest
+from aiosched.core.graph.previous_run import PASSED
 from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
-from aiosched.core.graph.trigger_rules import explain
+from aiosched.core.graph.trigger_rules import explain as explain_rule
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.run_rows import is_due
 from aiosched.core.values.instants import stamp
-from aiosched.core.values.states import FINISHED, SCHEDULABLE, SUCCEEDED, TaskState
-from aiosched.core.why.ends import holder_of, name_of
+from aiosched.core.values.states import (
+    FAILURES,
+    FINISHED,
+    HOLDING_SLOT,
+    RUN_FINISHED,
+    SCHEDULABLE,
+    SUCCEEDED,
+    TaskState,
+)
+from aiosched.core.why.commands import clear_failed, explain, rerun
+from aiosched.core.why.ends import holder_of, name_of, roots_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Gate, Holder, Verdict, ago, counted, gate, seconds_since
 from aiosched.core.why.run import Usual
 
@@ -25,7 +35,6 @@ _MOST_ANSWERS = 4  # commands that answer a question
 _SETTLES = {
     Judgement.SKIPPED: "it is skipped at the next pass of its scheduler",
     Judgement.UPSTREAM_FAILED: "it fails with its upstreams at the next pass of its scheduler",
-    Judgement.REMOVED: "it is removed at the next pass of its scheduler",
 }
 
 
@@ -35,10 +44,14 @@ def dependency_gates(
     now: datetime,
     usual: Usual,
     *,
+    previous: Board | None = None,
     deferred_since: datetime | None = None,
     question: InputRequest | None = None,
 ) -> list[Gate]:
-    """The gates that must be open before an instance is ready; only those that apply to its task."""
+    """The gates that must be open before an instance is ready; only those that apply to its task.
+
+    `previous` is the previous run, if the instance waits for it and it is known.
+    """
     graph, task, upstream_counts = board.graph, instance.task, board.upstream_counts
     asks = instance.state in SCHEDULABLE  # all others have passed them
     held = _Holders(board, now, usual)
@@ -46,7 +59,10 @@ def dependency_gates(
     spec = graph.tasks[task]
     if spec.depends_on_past or spec.wait_for_downstream:
         reason = board.waits_for_past(task) if asks else None
-        found.append(gate("previous run", reason, "does not hold it back"))
+        if reason is None or previous is None:
+            found.append(gate("previous run", reason, "does not hold it back"))
+        else:
+            found.append(_past_gate(board, task, reason, previous, now, usual))
     if graph.mappings is not None and (graph.mappings.producers[task] or graph.mappings.units[task]):
         found.append(_mapping_gate(board, instance, held, asks=asks))
     if graph.indirect_setups[task]:
@@ -80,6 +96,33 @@ class _Holders:
         return tuple(holder_of(self._board, each, self._now, self._usual(ids[each.task])) for each in unfinished)
 
 
+def _past_gate(board: Board, task: int, reason: str, previous: Board, now: datetime, usual: Usual) -> Gate:
+    """What of the previous run holds a task back, and the command that lets it pass unless time does."""
+    assert board.graph.lookback is not None
+    ids, run = previous.graph.task_ids, previous.run
+    watched = {task_id for task_id, waiting in board.graph.lookback.concerned.items() if task in waiting}
+    holding = [each for each in previous if ids[each.task] in watched and each.state not in PASSED]
+    failed = [each for each in holding if each.state in FAILURES]
+    verdict = Verdict.NEVER
+    commands: tuple[str, ...] = ()
+    if failed:
+        roots = dict.fromkeys(root for each in failed for root in roots_of(previous, each))
+        commands = (clear_failed(previous, list(roots) or failed),)
+    elif run.state in RUN_FINISHED:
+        commands = (rerun(previous),)
+    elif holding:
+        verdict = Verdict.WAIT
+        commands = () if holding[0].state in HOLDING_SLOT else (explain(previous, holding[0]),)
+    holding.sort(key=lambda each: each.state not in FAILURES)
+    return Gate(
+        name="previous run",
+        verdict=verdict,
+        detail=f"{reason}: {run.run_id} ({run.state})",
+        holders=tuple(holder_of(previous, each, now, usual(ids[each.task])) for each in holding[:MOST_HOLDERS]),
+        commands=commands,
+    )
+
+
 def _judged(name: str, judged: Judgement, detail: str, holders: tuple[Holder, ...]) -> Gate:
     if judged is Judgement.RUN:
         return gate(name, None, detail)
@@ -94,8 +137,7 @@ def _upstream_gate(board: Board, instance: Instance, held: _Holders, *, asks: bo
     if asks and (branch := board.branch_against(instance)) is not None:
         detail = f"{name_of(board, branch)} decided against it: {_SETTLES[Judgement.SKIPPED]}"
         return Gate(name="upstream", verdict=Verdict.NEVER, detail=detail)
-    counts, total, _ = upstream_counts.upstreams(instance)
-    detail = explain(graph.rules[instance.task], counts, total, noun="")
+    detail = explain_rule(graph.rules[instance.task], *upstream_counts.upstreams(instance), noun="")
     judged = upstream_counts.judge_rule(instance) if asks else Judgement.RUN
     upstreams = [up for other in graph.upstream[instance.task] for up in upstream_counts.counterparts(other, instance)]
     return _judged("upstream", judged, detail, held.of(upstreams))
@@ -130,7 +172,8 @@ def _time_gate(instance: Instance, now: datetime) -> Gate:
     assert instance.next_at is not None
     if is_due(instance, now):
         return gate(name, None, f"ended at {stamp(instance.next_at)}")
-    return Gate(name=name, verdict=Verdict.WAIT, detail=f"until {stamp(instance.next_at)}", opens_at=instance.next_at)
+    detail = f"until {stamp(instance.next_at)}" + (f": {instance.reason}" if instance.reason else "")
+    return Gate(name=name, verdict=Verdict.WAIT, detail=detail, opens_at=instance.next_at)
 
 
 def _trigger_gate(

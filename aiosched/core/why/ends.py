@@ -9,7 +9,7 @@ from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.durations import duration
 from aiosched.core.values.ids import instance_name
 from aiosched.core.values.states import FAILURES, TaskState
-from aiosched.core.why.commands import clear_failed, clear_with_downstream, show_log
+from aiosched.core.why.commands import clear_failed, clear_onto_newest, clear_with_downstream, show_log
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Gate, Holder, Verdict, seconds_since
 
 _NAMED = 3  # root failures that a summary names
@@ -84,8 +84,10 @@ def name_of(board: Board, instance: Instance) -> str:
     return instance_name(board.graph.task_ids[instance.task], instance.map_index)
 
 
-def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -> Explanation:
-    """Why a finished task instance ended as it did."""
+def explain_end(
+    board: Board, instance: Instance, subject: str, now: datetime, *, is_gone: bool = False
+) -> Explanation:  # fmt: skip
+    """Why a finished task instance ended as it did. `is_gone`: see `TaskFacts`."""
     name, state, reason = name_of(board, instance), instance.state, instance.reason
     end = instance.end_date
     gates: tuple[Gate, ...] = ()
@@ -101,7 +103,8 @@ def explain_end(board: Board, instance: Instance, subject: str, now: datetime) -
             summary = f"failed: {reason or 'see its log'}"
             detail = f"try {instance.try_number} of {instance.max_tries + 1}"
             gates = (Gate(name="worker", verdict=Verdict.NEVER, detail=detail),)
-            commands = (show_log(board, instance), clear_failed(board, [instance]))
+            clear = clear_onto_newest(board) if is_gone else clear_failed(board, [instance])
+            commands = (show_log(board, instance), clear)
         case TaskState.UPSTREAM_FAILED:
             roots = roots_of(board, instance)
             summary = f"upstream failed: {_root_words(board, roots) or reason or 'an upstream cannot succeed any more'}"

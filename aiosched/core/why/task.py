@@ -70,6 +70,8 @@ class TaskFacts:
     of its scheduler's executors and parallelism is unknown (known figures are at least a second old). The holders are
     those of slots of its pool, and those that are active in its DAG. `ahead` is how many task instances of the fleet go
     before it in its pool and how many slots they need; None if unknown. `executor` is the default one.
+    `previous` is the previous run, if the instance waits for it and it is known. `is_gone`: its run uses the newest
+    code, which does not have the task any more.
     """
 
     run: RunFacts
@@ -77,6 +79,8 @@ class TaskFacts:
     instance: Instance
     candidate: Candidate
     room: Room
+    previous: Board | None = None
+    is_gone: bool = False
     has_figures: bool = True
     executor: str | None = None
     pool_used: int = 0
@@ -96,7 +100,7 @@ def explain_task(facts: TaskFacts) -> Explanation:
     run, board, instance, now = facts.run.run, facts.board, facts.instance, facts.run.now
     subject = f"{run.dag_id} · {run_label(run.run_id, run.logical_date)} · {name_of(board, instance)}"
     if instance.state in FINISHED:
-        return explain_end(board, instance, subject, now)
+        return explain_end(board, instance, subject, now, is_gone=facts.is_gone)
     state = instance.state
     deferred_since = facts.deferred_since if state is TaskState.DEFERRED else None
     stages = [
@@ -106,7 +110,15 @@ def explain_task(facts: TaskFacts) -> Explanation:
             paused_gate(run.dag_id, is_paused=facts.run.is_paused and state not in HOLDING_SLOT),
             *run_gates(facts.run, board),
         ],
-        dependency_gates(board, instance, now, facts.usual, deferred_since=deferred_since, question=facts.question),
+        dependency_gates(
+            board,
+            instance,
+            now,
+            facts.usual,
+            previous=facts.previous,
+            deferred_since=deferred_since,
+            question=facts.question,
+        ),
         _slot_gates(facts),
         [_parallelism_gate(facts), _executor_gate(facts)],
         [_worker_gate(facts)],
@@ -171,7 +183,7 @@ def _summary(facts: TaskFacts, seconds: float | None, *, is_open: bool) -> str:
             return f"{text}, retrying at {stamp(instance.next_at)}" if instance.next_at else text
         case TaskState.UP_FOR_RESCHEDULE:
             at = f", next check at {stamp(instance.next_at)}" if instance.next_at else ""
-            return f"waiting for its condition{at}"
+            return f"{instance.reason or 'waiting for its condition'}{at}"
         case TaskState.DEFERRED:
             return f"deferred{ago(seconds)}, not running"
         case TaskState.SCHEDULED:

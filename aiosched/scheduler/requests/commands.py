@@ -178,8 +178,6 @@ def _exit_code(error: AioschedError) -> int:
 async def _trigger(session: Session, dag: OwnedDag, request: Trigger, number: int) -> None:
     await _check_file(session, dag)
     check_run_type(dag.version.spec, RunType.MANUAL)
-    if request.unpause and dag.row.is_paused:
-        await _set_paused(session, dag, False)
     now = session.env.clock.now()
     async with session.env.db.acquire() as conn:
         conf = await session.env.confs.checked(conn, dag.version.spec.params, request.conf)
@@ -194,8 +192,14 @@ async def _trigger(session: Session, dag: OwnedDag, request: Trigger, number: in
         allowed_run_id=re.compile(session.env.settings.scheduler.allowed_run_id_pattern),
         may_start=not session.membership.draining,
         partition_key=request.partition_key,
+        unpauses=request.unpause,
     )
     planned = creation.planned
+    if request.unpause and dag.row.is_paused:
+        async with session.env.db.acquire() as conn:
+            taken = await runs.find_run(conn, dag.row.dag_id, run_id=planned.run_id, logical_date=planned.logical_date)
+        if taken is None:  # else the run is refused below, and the DAG stays paused
+            await _set_paused(session, dag, False)
     (run,) = await create(session, in_parts([creation]), now, answering=number)
     if run is None:
         what = f"run id {planned.run_id!r}" + (

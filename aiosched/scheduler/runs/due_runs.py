@@ -52,8 +52,9 @@ def requested_run(
     allowed_run_id: re.Pattern[str] = ALLOWED_RUN_ID,
     may_start: bool = True,
     partition_key: str | None = None,
+    unpauses: bool = False,
 ) -> Creation:
-    """A manually requested run (13.4); it starts at once if the DAG has room.
+    """A manually requested run (13.4); it starts at once if the DAG has room, and is active or `unpauses`.
 
     Raises Refused for an impossible DAG, run id, date or partition key, ParamError for a conf that violates a schema.
     """
@@ -71,7 +72,7 @@ def requested_run(
         partition_key=partition_key,
     )
     free = dag.runs.active() < active_runs_limit(spec)
-    starts = free and may_start and planned.run_after <= now and not dag.row.is_paused
+    starts = free and may_start and planned.run_after <= now and (unpauses or not dag.row.is_paused)
     return Creation(dag, planned, tasks_of_manual_run(spec, planned), triggered_by, conf, starts)
 
 

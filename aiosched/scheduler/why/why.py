@@ -22,7 +22,15 @@ from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables import AssetOrTimeSchedule, PartitionedAssetTimetable
 from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.messages import AttemptKey
-from aiosched.core.values.states import ACTIVE_FOR_TASK_LIMITS, FAILURES, FINISHED, HOLDING_SLOT, RunState, TaskState
+from aiosched.core.values.states import (
+    ACTIVE_FOR_TASK_LIMITS,
+    FAILURES,
+    FINISHED,
+    HOLDING_SLOT,
+    SCHEDULABLE,
+    RunState,
+    TaskState,
+)
 from aiosched.core.why.dag import DagFacts, explain_dag
 from aiosched.core.why.ends import dependencies_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
@@ -43,7 +51,7 @@ from aiosched.db.server.failures import is_retryable
 from aiosched.db.statements import runs
 from aiosched.db.statements.backfills import load_backfills
 from aiosched.db.statements.schedules import schedule_positions
-from aiosched.errors import DagError, DatabaseError, NotFound, UnreadableRow, did_you_mean
+from aiosched.errors import DagError, DatabaseError, NotFound, Refused, UnreadableRow, did_you_mean
 from aiosched.scheduler.partitions.previous_run import read_past
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
@@ -165,6 +173,7 @@ class _Reader:
     unfinished: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # the bounds of reads that were reached
     missing: int = 0  # task instances of the run that are not stored yet
+    previous: int | None = None  # the previous run of the run, if one of its tasks may wait for it
 
     @classmethod
     async def open(
@@ -355,23 +364,27 @@ class _Reader:
 
     async def board_of(self, run: Run) -> Board:
         """The run as a scheduler would hold it, rehydrated as in loading.py."""
+        board, self.missing = await self._instances_of(run)
+        for place, (waited, holds_pool) in (await why_rows.stored_deferrals(self.conn, run.key)).items():
+            if (instance := board.find(*place)) is not None:
+                instance.holds_pool = holds_pool
+                board.deferrals.recall(instance, waited)
+        (await rehydrate(self.conn, [run], self.cache)).get(run.key, NOTHING).apply_to(board)
+        if board.graph.lookback is not None:
+            for _, past, before in await read_past(self.cache, self.conn, [board]):
+                board.set_past(past)
+                self.previous = before
+        return board
+
+    async def _instances_of(self, run: Run) -> tuple[Board, int]:
+        """The run with the states of its task instances only, and how many of these are not stored yet."""
         await ensure_versions(self.cache, self.conn, {run.version_id})
         version, graph = self.cache.versions[run.version_id]
         stored = (await runs.load_instances(self.conn, [run.key]))[run.key]
         if beyond := {each.task for each in stored} - {*range(len(graph.task_ids))}:
             raise UnreadableRow(f"{run.run_id} of {run.dag_id} has an instance of task {min(beyond)}")
         missing = missing_instances(graph, run, stored)
-        self.missing = len(missing)
-        board = make_board(run, version, graph, [*stored, *missing])
-        for place, (waited, holds_pool) in (await why_rows.stored_deferrals(self.conn, run.key)).items():
-            if (instance := board.find(*place)) is not None:
-                instance.holds_pool = holds_pool
-                board.deferrals.recall(instance, waited)
-        (await rehydrate(self.conn, [run], self.cache)).get(run.key, NOTHING).apply_to(board)
-        if graph.lookback is not None:
-            for _, past, _ in await read_past(self.cache, self.conn, [board]):
-                board.set_past(past)
-        return board
+        return make_board(run, version, graph, [*stored, *missing]), len(missing)
 
     # -- a task instance --------------------------------------------------------------------
 
@@ -390,6 +403,8 @@ class _Reader:
             run=run,
             board=board,
             instance=instance,
+            previous=await self._previous_run(board, instance),
+            is_gone=board.info.bundle_version is None and graph.task_ids[instance.task] not in dag.graph.index,
             candidate=candidate,
             room=room,
             has_figures=self.figures is not None and "executor" in self.figures,
@@ -405,6 +420,17 @@ class _Reader:
             blocked=self._blocked_loop(board.key(instance)) if instance.state in HOLDING_SLOT else None,
             usual=lambda name: usual.of(dag_id, name),
         )
+
+    async def _previous_run(self, board: Board, instance: Instance) -> Board | None:
+        """The previous run, if the instance waits for it and it can be read."""
+        waits = instance.state in SCHEDULABLE and board.waits_for_past(instance.task) is not None
+        if not waits or self.previous is None:
+            return None
+        try:
+            (run,) = await runs.load_runs(self.conn, [self.previous])
+            return (await self._instances_of(run))[0]
+        except (UnreadableRow, Refused):
+            return None
 
     async def _question(self, board: Board, instance: Instance) -> InputRequest | None:
         if instance.state is not TaskState.DEFERRED or not board.deferrals.asks(instance):
