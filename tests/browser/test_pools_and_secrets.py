@@ -144,3 +144,25 @@ async def test_slots_are_set_in_place(service: Service, tab: Tab) -> None:
     await service.api("PUT", "pools/open", json={"slots": 4})
     await expect(pool.get_by_role("spinbutton", name="Slots")).to_have_value("4")
     await service.api("DELETE", "pools/open")
+
+
+async def test_what_has_a_slash_in_its_name_is_changed_and_deleted(tab: Tab) -> None:
+    page = await tab.open("/pools")
+    dialog = await open_dialog(page, "New pool …")
+    await dialog.get_by_label("Name").fill("raw/eu")
+    await save(dialog)
+    pool = page.get_by_role("region", name="Pool raw/eu")
+    await pool.get_by_role("button", name="Slot holders, queue and history").click()
+    await expect(pool.get_by_text("No task is waiting.")).to_be_visible()
+    dialog = await open_dialog(pool, "Delete …")
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(pool).to_have_count(0)
+
+    page = await tab.open("/secrets")
+    dialog = await open_dialog(page, "New variable …")
+    await dialog.get_by_label("Key").fill("raw/eu")
+    await dialog.get_by_label("Value").fill("a")
+    await save(dialog)
+    dialog = await open_dialog(page, "Delete raw/eu")
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page.get_by_role("button", name="Delete raw/eu")).to_have_count(0)
