@@ -93,7 +93,8 @@ def make_app(
     app.add_middleware(Guard, only_loopback=only_loopback, hosts=hosts)
     app.add_middleware(WorkerApiDispatcher, api=make_worker_api(request_client.db, request_client.settings))
     problems.install(app, request_client.db)
-    app.router.routes.extend(_api())
+    app.state.api = _api()
+    app.router.routes.extend(app.state.api)
     if web.airflow_api:
         from aiosched.web.airflow_api import application as airflow_api  # its many routes take time to make
 

@@ -109,3 +109,60 @@ async def test_the_command_of_a_connection_has_every_field(tab: Tab) -> None:
 
     line = """aiosched connections set shop --type http --extra '{"a": 1}' --description orders"""
     await expect(dialog.locator("code")).to_have_text(line)
+
+
+async def test_a_dialog_stays_when_the_pools_cannot_be_read_or_its_pool_is_deleted(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "pools/open", json={"slots": 3})
+    page = await tab.open("/pools")
+    dialog = await open_dialog(page.get_by_role("region", name="Pool open"), "Edit …")
+    await dialog.get_by_label("Description").fill("for the night")
+
+    tab.expected += ["503", "404"]
+    await page.route("**/api/v1/pools?*", lambda route: route.fulfill(status=503, json={"detail": "no database"}))
+    await service.api("DELETE", "pools/open")
+    await expect(page.get_by_text("no database")).to_be_attached()
+    await page.unroute("**/api/v1/pools?*")
+    await service.api("PUT", "pools/other", json={"slots": 3})
+    await expect(page.get_by_role("region", name="Pool other", include_hidden=True)).to_be_visible()
+    await expect(page.get_by_role("region", name="Pool open", include_hidden=True)).to_have_count(0)
+
+    await expect(dialog.get_by_label("Description")).to_have_value("for the night")
+    await save(dialog)
+    await expect(dialog.get_by_text("There is no pool 'open' to change")).to_be_visible()
+    await service.api("DELETE", "pools/other")
+
+
+async def test_slots_are_set_in_place(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "pools/open", json={"slots": 3})
+    page = await tab.open("/pools")
+    pool = page.get_by_role("region", name="Pool open")
+    await pool.get_by_role("spinbutton", name="Slots").fill("5")
+    dialog = await open_dialog(pool, "Set")
+    await dialog.get_by_role("button", name="Set 5").click()
+    await expect(pool).to_contain_text("5 open")
+
+    await service.api("PUT", "pools/open", json={"slots": 4})
+    await expect(pool.get_by_role("spinbutton", name="Slots")).to_have_value("4")
+    await service.api("DELETE", "pools/open")
+
+
+async def test_what_has_a_slash_in_its_name_is_changed_and_deleted(tab: Tab) -> None:
+    page = await tab.open("/pools")
+    dialog = await open_dialog(page, "New pool …")
+    await dialog.get_by_label("Name").fill("raw/eu")
+    await save(dialog)
+    pool = page.get_by_role("region", name="Pool raw/eu")
+    await pool.get_by_role("button", name="Slot holders, queue and history").click()
+    await expect(pool.get_by_text("No task is waiting.")).to_be_visible()
+    dialog = await open_dialog(pool, "Delete …")
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(pool).to_have_count(0)
+
+    page = await tab.open("/secrets")
+    dialog = await open_dialog(page, "New variable …")
+    await dialog.get_by_label("Key").fill("raw/eu")
+    await dialog.get_by_label("Value").fill("a")
+    await save(dialog)
+    dialog = await open_dialog(page, "Delete raw/eu")
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page.get_by_role("button", name="Delete raw/eu")).to_have_count(0)

@@ -58,6 +58,11 @@ def test_the_change_of_a_pool_is_data_too(on_db: Cli) -> None:
     assert (change["before"]["slots"], change["after"]["slots"], change["changed"]) == (4, 6, True)
 
 
+@pytest.mark.parametrize("name", ["..", " ", "etl/queue"])
+def test_a_new_pool_that_no_address_could_name_is_refused(on_db: Cli, name: str) -> None:
+    assert "choose another" in on_db("pools", "set", name, "4", code=4).stderr
+
+
 def test_a_pool_is_deleted_after_a_yes(on_db: Cli) -> None:
     on_db("pools", "set", "etl", "4")
 

@@ -43,6 +43,11 @@ def test_a_variable_is_set_shown_listed_and_deleted(secret: Cli) -> None:
     assert secret("variables", "get", "region", "--default", "eu").stdout == "eu\n"
 
 
+def test_new_names_that_no_address_could_have_are_refused(secret: Cli) -> None:
+    for words in (("variables", "set", "..", "x"), ("connections", "add", "..", "--type", "http")):
+        assert "is a step in a path, so no address could name it: choose another" in secret(*words, code=4).stderr
+
+
 @pytest.mark.parametrize(
     ("key", "value", "shown"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -12,12 +13,14 @@ from aiosched.core.values.ids import (
     ALLOWED_KEY,
     ALLOWED_RUN_ID,
     PARTITIONS,
+    check_new_name,
     make_run_id,
     partition_of,
     read_instance_name,
     short_run_id,
 )
 from aiosched.core.values.states import RunType
+from aiosched.errors import Refused
 
 LOGICAL = datetime(2026, 1, 1, tzinfo=UTC)
 AFTER = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -114,3 +117,28 @@ def test_a_run_id_has_a_short_form(run_id: str, short: str) -> None:
 )  # fmt: skip
 def test_the_name_of_a_task_instance_is_read(name: str, index: int | None, expected: tuple[str, int | None]) -> None:
     assert read_instance_name(name, index) == expected
+
+
+@pytest.mark.parametrize("name", ["a/b", "a b", "...", "a/..", "/", "queue", "x/queues", "é"])
+def test_a_name_that_an_address_can_have_is_allowed(name: str) -> None:
+    check_new_name("pool", name, endings=("/queue",))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("..", "The pool '..' is a step in a path, so no address could name it: choose another."),
+        (".", "is a step in a path"),
+        ("  ", "The pool '  ' begins or ends with a space, which cannot be seen: choose another."),
+        (" a", "begins or ends with a space"),
+        ("a ", "begins or ends with a space"),
+        (
+            "a/queue",
+            "The pool 'a/queue' ends in '/queue', so its address would be that of something else: choose another.",
+        ),
+        ("/queue", "ends in '/queue'"),
+    ],
+)
+def test_a_name_that_no_address_can_have_is_refused(name: str, message: str) -> None:
+    with pytest.raises(Refused, match=re.escape(message)):
+        check_new_name("pool", name, endings=("/queue",))

@@ -201,7 +201,7 @@ def test_a_manual_run_may_have_an_id_of_its_own() -> None:
         ("", "does not match"),
         ("../x\n", "does not match"),
         ("x" * 251, "has 251 characters; use at most 250"),
-        ("..", "is a step in a path, so no address could name the run: choose another"),
+        ("..", "is a step in a path, so no address could name it: choose another"),
         (".", "is a step in a path"),
         ("latest", "The run id 'latest' names a run by what it is, in commands and addresses: choose another."),
         ("latest-failed", "names a run by what it is"),

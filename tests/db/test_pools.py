@@ -87,6 +87,18 @@ async def test_a_pool_that_cannot_be_is_refused(db: Database, name: str, slots: 
         await set_pool(db, name, slots, requested_by="me")
 
 
+@pytest.mark.parametrize("name", [".", "..", " ", "a ", "a/queue", "a/figures"])
+async def test_a_new_pool_has_a_name_that_an_address_can_have(db: Database, name: str) -> None:
+    with pytest.raises(Refused, match="choose another"):
+        await set_pool(db, name, 1, requested_by="me")
+    async with db.acquire() as conn:
+        await conn.execute("INSERT INTO pool (name, slots) VALUES ($1, 1)", name)
+
+    await set_pool(db, name, 2, requested_by="me")
+    assert (await get_pool(db, name)).slots == 2
+    await delete_pool(db, name, requested_by="me")
+
+
 async def test_an_unused_pool_is_deleted(db: Database) -> None:
     await set_pool(db, "etl", 4, requested_by="me")
 

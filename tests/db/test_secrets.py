@@ -110,6 +110,35 @@ async def test_a_bad_key_is_refused(store: SecretStore, key: str) -> None:
         await store.set_variables({key: text("x")})
 
 
+@pytest.mark.parametrize("key", [".", "..", "  ", " a", "a "])
+async def test_a_new_variable_has_a_key_that_an_address_can_have(db: Database, store: SecretStore, key: str) -> None:
+    with pytest.raises(Refused, match="choose another"):
+        await store.set_variables({"a/b": text("1"), key: text("1")})
+    assert await store.list_variables() == []
+    await store.set_variables({"a/b": text("1")})
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE variable SET key = $1", key)
+
+    await store.set_variables({key: text("2")})
+    assert (await store.get_variable(key)).value == "2"
+    await store.delete_variable(key)
+
+
+@pytest.mark.parametrize("conn_id", [".", ".."])
+async def test_a_new_connection_has_an_id_that_an_address_can_have(
+    db: Database, store: SecretStore, conn_id: str
+) -> None:
+    with pytest.raises(Refused, match="choose another"):
+        await store.set_connections([ConnectionValue.from_uri(conn_id, "http://h")])
+    await store.set_connections([SALES])
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE connection SET conn_id = $1", conn_id)
+
+    await store.set_connections([ConnectionValue.from_uri(conn_id, "http://h")])
+    assert (await store.get_connection(conn_id)).host == "h"
+    await store.delete_connection(conn_id)
+
+
 # ---- keys ----
 
 

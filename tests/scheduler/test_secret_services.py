@@ -95,6 +95,11 @@ async def test_a_task_is_told_why_there_is_no_key(db: Database, keys: str | None
         await ask(db, Keyring(keys), "variable", set="cursor", value="7")
 
 
+async def test_a_task_is_told_why_it_cannot_set_a_variable(db: Database) -> None:
+    with pytest.raises(Refused, match=r"The variable '\.\.' is a step in a path"):
+        await ask(db, Keyring(new_key()), "variable", set="..", value="7")
+
+
 DAG = """
 from datetime import datetime
 from aiosched import BashOperator, Connection, DAG, Variable, task

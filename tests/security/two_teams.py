@@ -61,7 +61,7 @@ class SeededTeam:
             "number": self.numbers.get(first, 1),
         }  # fmt: skip
         for name, value in values.items():
-            path = path.replace(f"{{{name}}}", str(value)).replace(f"{{{name}:path}}", str(value))
+            path = path.replace(f"{{{name}}}", str(value))
         assert "{" not in path, f"the test knows no value for a parameter of {path}"
         return path
 
@@ -201,7 +201,7 @@ class Asked:
 
     @property
     def path(self) -> str:
-        return self.route.path
+        return self.route.path_format
 
     def __str__(self) -> str:
         return f"{self.method} {self.prefix}{self.path}"

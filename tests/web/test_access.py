@@ -24,7 +24,7 @@ def test_every_route_says_which_role_it_needs(app: FastAPI) -> None:
     unsaid = [f"{route.methods} {route.path}" for route in routes(app) if rule_of(route.endpoint) is None]
 
     assert unsaid == []
-    assert set(app.openapi()["paths"]) <= {prefix + route.path for route in routes(app) for prefix in (API, "")}
+    assert set(app.openapi()["paths"]) <= {prefix + route.path_format for route in routes(app) for prefix in (API, "")}
 
 
 async def test_a_route_that_says_nothing_is_closed_to_everybody(app: FastAPI, api: httpx2.AsyncClient) -> None:

@@ -203,6 +203,9 @@ async def test_what_does_not_exist_is_not_found(
         ("GET", "dags/d/runs", "POST"),  # would be the page otherwise
         ("GET", "dags/d/clear", "POST"),
         ("PUT", "dags/d", "DELETE, GET, PATCH"),
+        ("POST", "pools/a/b", "DELETE, GET, PUT"),
+        ("GET", "variables/a", "DELETE, PUT"),
+        ("GET", "variables/a/b", "DELETE, PUT"),
         ("POST", "openapi.json", None),
     ],
 )

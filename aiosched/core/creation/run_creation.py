@@ -27,7 +27,7 @@ from aiosched.core.timetables import (
     is_trigger,
     scheduled_between,
 )
-from aiosched.core.values.ids import ALLOWED_RUN_ID, PATH_STEPS, RUN_WORDS, make_run_id
+from aiosched.core.values.ids import ALLOWED_RUN_ID, RUN_WORDS, check_new_name, make_run_id
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
@@ -232,8 +232,7 @@ def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None
         )
     if run_id in RUN_WORDS:
         raise Refused(f"The run id {run_id!r} names a run by what it is, in commands and addresses: choose another.")
-    if run_id in PATH_STEPS:
-        raise Refused(f"The run id {run_id!r} is a step in a path, so no address could name the run: choose another.")
+    check_new_name("run id", run_id)
     if len(run_id) > MAX_RUN_ID:
         raise Refused(f"The run id {run_id[:20]!r}… has {len(run_id)} characters; use at most {MAX_RUN_ID}.")
 

@@ -1,4 +1,4 @@
-"""Identities: partitions, run ids, and the names of task instances.
+"""Identities: partitions, run ids, the names of task instances, and names that addresses can have.
 
 Source: docs/architecture.md, "Who writes what" (partitions); the semantics reference, section 34 decision 5 (run ids).
 """
@@ -21,7 +21,7 @@ ALLOWED_KEY: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,250}")  # in ful
 _MADE: Final = re.compile(r"[a-z_]+?__(?P<date>\d{4}-\d\d-\d\dT[\d:.]+\+00:00)(?:_(?P<suffix>[0-9a-f]{8}))?")
 _INSTANCE: Final = re.compile(r"(.+)\[(\d{1,9})\]")
 RUN_WORDS: Final = ("latest", "latest-failed", "latest-backfill")  # no ids: they name runs by what these are
-PATH_STEPS: Final = frozenset({".", ".."})  # no ids: clients remove them from addresses
+_PATH_STEPS: Final = frozenset({".", ".."})  # clients remove them from addresses
 
 
 def partition_of(name: str) -> int:
@@ -46,6 +46,21 @@ def make_run_id(run_type: RunType, *, logical_date: datetime | None, run_after: 
     instant = run_after if run_type is RunType.MANUAL or logical_date is None else logical_date
     run_id = f"{run_type}__{instant.astimezone(UTC).isoformat()}"
     return run_id if logical_date is not None else f"{run_id}_{secrets.token_hex(4)}"
+
+
+def check_new_name(kind: str, name: str, *, endings: tuple[str, ...] = ()) -> None:
+    """Raise Refused for a new name that no address could have, or that begins or ends with a space.
+
+    `endings` are those of addresses below that of the thing, such as `/queue`.
+    """
+    if name in _PATH_STEPS:
+        raise Refused(f"The {kind} {name!r} is a step in a path, so no address could name it: choose another.")
+    if name != name.strip():
+        raise Refused(f"The {kind} {name!r} begins or ends with a space, which cannot be seen: choose another.")
+    if ending := next((ending for ending in endings if name.endswith(ending)), None):
+        raise Refused(
+            f"The {kind} {name!r} ends in {ending!r}, so its address would be that of something else: choose another."
+        )
 
 
 def instance_name(task_id: str, map_index: int) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
+from aiosched.core.values.ids import check_new_name
 from aiosched.db.access.owners import check_team
 from aiosched.db.names.existing import Existing, check_existing, exists_already
 from aiosched.db.server.connection import DatabaseConnection
@@ -23,6 +24,7 @@ from aiosched.errors import NotFound, Refused, did_you_mean
 
 INFINITE: Final = -1
 MOST_SLOTS: Final = 2**31 - 1  # a column of PostgreSQL's integer
+BELOW: Final = ("/queue", "/figures")  # addresses of the API below that of a pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,8 @@ async def set_pool(
     """Create or change a pool; None leaves a value unchanged (for a new pool: false, none). An empty `team` is none.
 
     Setting the current values changes and logs nothing. Wakes the schedulers, since tasks may fit now. Raises Refused
-    for a name that is not 1 to 250 printable characters, for slots out of range, for a team for default_pool, and as
-    `existing` says; then NotFound, too.
+    for a name that is not 1 to 250 printable characters, for a new name that no address could name, for slots out of
+    range, for a team for default_pool, and as `existing` says; then NotFound, too.
     """
     if not 1 <= len(name) <= 250 or not name.isprintable():
         raise Refused("A pool's name has 1 to 250 printable characters.")
@@ -127,7 +129,9 @@ async def set_pool(
         row = await conn.fetchrow(LOCK_POOL, name)
         before = None if row is None else Pool(*row)
         check_existing(existing, "pool", [name], [] if before is None else [name])
-        if before is not None and existing is Existing.SKIP:
+        if before is None:
+            check_new_name("pool", name, endings=BELOW)
+        elif existing is Existing.SKIP:
             return PoolChange(before, before)
         deferred = include_deferred if include_deferred is not None else bool(before and before.include_deferred)
         text = description if description is not None else (before.description if before else None)

@@ -24,6 +24,7 @@ import msgspec
 from aiosched.core.audit.actor import actor
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.values.connections import ConnectionValue
+from aiosched.core.values.ids import check_new_name
 from aiosched.core.values.secret_names import EVERYTHING, Reader
 from aiosched.db.access.owners import check_team
 from aiosched.db.audit.entries import NewEntry, record_all
@@ -195,6 +196,8 @@ class SecretStore:
             owners = {row["key"]: row["team"] for row in rows}
             check_existing(existing, "variable", values, before)
             for key in sorted(values):  # all writers use the same order
+                if key not in before:
+                    check_new_name("variable", key)
                 new = values[key]
                 _, description = before.get(key, (None, None))
                 wanted = description if new.description is None else new.description or None
@@ -275,6 +278,8 @@ class SecretStore:
             owners = {row["conn_id"]: row["team"] for row in rows}
             check_existing(existing, "connection", wanted, before)
             for conn_id in sorted(wanted):
+                if conn_id not in before:
+                    check_new_name("connection", conn_id)
                 new, old = wanted[conn_id], before.get(conn_id)
                 same = old is not None and _connection(conn_id, old) == new
                 same = same and (team is None or owners[conn_id] == (team or None))

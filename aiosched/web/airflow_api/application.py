@@ -35,4 +35,5 @@ def mount(app: FastAPI) -> None:
         problems.install(part, request_client.db)
         for router in routers:
             part.include_router(router)
+        part.state.api = part.routes
         app.mount(path, part)

@@ -79,7 +79,7 @@ async def post_pool(request_client: TheRequestClient, sight: TheSight, body: Poo
     return pool_shape(change.after)
 
 
-@router.get("/pools/{name}")
+@router.get("/pools/{name:path}")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> dict[str, Any]:
     """One pool."""
@@ -87,7 +87,7 @@ async def get_pool(request_client: TheRequestClient, sight: TheSight, name: Pool
     return pool_shape(await pools.get_pool(request_client.db, name))
 
 
-@router.patch("/pools/{name}")
+@router.patch("/pools/{name:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_pool(
     request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolPatch
@@ -106,7 +106,7 @@ async def patch_pool(
     return pool_shape(change.after)
 
 
-@router.delete("/pools/{name}", status_code=204)
+@router.delete("/pools/{name:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> Response:
     """Delete a pool."""

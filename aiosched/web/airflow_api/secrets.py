@@ -97,7 +97,7 @@ async def post_variable(request_client: TheRequestClient, sight: TheSight, body:
     return await _variable(request_client, body.key)
 
 
-@router.get("/variables/{key}")
+@router.get("/variables/{key:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def get_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> dict[str, Any]:
     """One variable."""
@@ -110,7 +110,7 @@ async def _variable(request_client: RequestClient, key: str) -> dict[str, Any]:
     return variable_shape(key, found, found.description)
 
 
-@router.patch("/variables/{key}")
+@router.patch("/variables/{key:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_variable(
     request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableBody
@@ -125,7 +125,7 @@ async def patch_variable(
     return await _variable(request_client, key)
 
 
-@router.delete("/variables/{key}", status_code=204)
+@router.delete("/variables/{key:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> Response:
     """Delete a variable."""

@@ -46,7 +46,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     dags.router,
     dependencies.router,
     document.router,
-    figures.router,
+    figures.router,  # before pools.router, whose names may have slashes: /pools/{name}/figures
     graph.router,
     grid.router,
     history.router,

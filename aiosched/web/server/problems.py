@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
-from starlette.routing import compile_path
+from starlette.routing import Match
 
 from aiosched.core.audit.actor import PROCESS, actor
 from aiosched.core.audit.kinds import AuditKind, Result
@@ -40,6 +40,7 @@ from aiosched.errors import (
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+_METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 _STATUS: Final[Sequence[tuple[type[AioschedError], int, str]]] = (
     (NotFound, 404, "not-found"),
@@ -109,12 +110,16 @@ def problem_of(error: Exception) -> Problem:
 
 def wrong_method(request: Request) -> Problem | None:
     """The problem of an address that the API has, but not with the request's method; None for any other address."""
-    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-    templates = request.app.openapi()["paths"].items()
-    methods = {m.upper() for template, of_it in templates if compile_path(template)[0].match(path) for m in of_it}
+    root_path = request.scope.get("root_path", "")
+    scope = {"type": "http", "path": request.scope["path"], "root_path": root_path}
+    methods = [
+        method
+        for method in _METHODS
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in request.app.state.api)
+    ]
     if not methods:
         return None
-    known = ", ".join(sorted(methods))
+    known, path = ", ".join(methods), scope["path"].removeprefix(root_path)
     detail = f"{path} has no {request.method}, but {known}; see /api/v1/openapi.json."
     return Problem(405, "method-not-allowed", detail, headers={"Allow": known})
 
@@ -134,7 +139,10 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": Proble
 
 
 def install(app: FastAPI, db: Database) -> None:
-    """Make `app` answer every error as a problem, and leave an entry in the audit log of what is forbidden."""
+    """Make `app` answer every error as a problem, and leave an entry in the audit log of what is forbidden.
+
+    `app.state.api` has the routes of its API, without those of pages.
+    """
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         problem = error if isinstance(error, Problem) else problem_of(error)

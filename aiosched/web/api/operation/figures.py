@@ -96,7 +96,7 @@ async def figures(request_client: TheRequestClient, hours: Hours = 24, scheduler
     )
 
 
-@router.get("/pools/{name}/figures")
+@router.get("/pools/{name:path}/figures")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def pool_figures(
     request_client: TheRequestClient, sight: TheSight, name: PoolName, hours: Hours = 24

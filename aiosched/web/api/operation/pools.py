@@ -65,14 +65,6 @@ async def list_pools(
     return page_of(PoolResource, rows, limit, lambda row: row.name)
 
 
-@router.get("/pools/{name}")
-@allow(Role.VIEWER, RoleScope.SEEN)
-async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> PoolResource:
-    """One pool."""
-    await check_seen(request_client.db, sight, "pool", name)
-    return PoolResource.model_validate(await pools.get_pool(request_client.db, name))
-
-
 class SlotUser(Resource):
     """A task instance that holds slots of a pool or waits for them, since when and for how many seconds."""
 
@@ -100,7 +92,7 @@ class Queue(BaseModel):
     next_cursor: str | None
 
 
-@router.get("/pools/{name}/queue")
+@router.get("/pools/{name:path}/queue")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def pool_queue(
     request_client: TheRequestClient, sight: TheSight, name: PoolName, limit: Limit = 100, cursor: Cursor = None
@@ -133,7 +125,15 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
     return SlotUser.model_validate({**{n: getattr(user, n) for n in user.__dataclass_fields__}, "seconds": seconds})
 
 
-@router.put("/pools/{name}")
+@router.get("/pools/{name:path}")
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> PoolResource:
+    """One pool."""
+    await check_seen(request_client.db, sight, "pool", name)
+    return PoolResource.model_validate(await pools.get_pool(request_client.db, name))
+
+
+@router.put("/pools/{name:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_pool(
     request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolUpdate, existing: TheCondition
@@ -154,7 +154,7 @@ async def set_pool(
     return PoolResource.model_validate(change.after)
 
 
-@router.delete("/pools/{name}", status_code=204)
+@router.delete("/pools/{name:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> Response:
     """Delete a pool that no task uses."""

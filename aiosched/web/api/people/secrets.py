@@ -112,7 +112,7 @@ async def list_variables(
     return page_of(VariableResource, rows, limit, lambda row: row.key)
 
 
-@router.put("/variables/{key}")
+@router.put("/variables/{key:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_variable(
     request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableUpdate, existing: TheCondition
@@ -126,7 +126,7 @@ async def set_variable(
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
 
-@router.delete("/variables/{key}", status_code=204)
+@router.delete("/variables/{key:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> Response:
     """Delete a variable."""

@@ -1,30 +1,31 @@
 // Pools: used slots, holders and queue; slots can be changed in place, after a confirmation.
 import { html, useState } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
-import { Card, Failure, Loading, Page } from "../parts/basics.js";
+import { Card, Failure, Loading, Page, Stale } from "../parts/basics.js";
 import { Allowed } from "../parts/facts.js";
-import { PoolDialog } from "./pools/dialogs.js";
+import { DeleteDialog, PoolDialog, ResizeDialog } from "./pools/dialogs.js";
 import { Pool } from "./pools/pool.js";
 import { LIVE } from "./pools/words.js";
 
 export function Pools() {
   /** @type {List<Api["PoolResource"]>} */
   const list = useList("pools", {}, LIVE);
-  const [creating, setCreating] = useState(false);
+  const [open, setOpen] = useState(/** @type {import("./pools/dialogs.js").Open | null} */ (null));
   const items = list.items.value;
+  const dialog = { onClose: () => setOpen(null), onDone: list.reload };
   return html`
     <${Page}
       title="Pools"
       lead="A pool limits concurrency: a task instance holds slots while it is queued or running."
       actions=${
         html`<${Allowed} role="editor">
-          <button class="button primary" onClick=${() => setCreating(true)}>
+          <button class="button primary" onClick=${() => setOpen(["new"])}>
             New pool …
           </button>
         <//>`
       }
     >
-      ${list.error.value ? html`
+      ${!items.length && list.error.value ? html`
         <${Card}>
           <${Failure} error=${list.error.value} retry=${list.reload} />
         <//>
@@ -34,8 +35,9 @@ export function Pools() {
         <//>
       ` : html`
         <div class="stack">
+          <${Stale} error=${list.error.value} />
           ${items.map((pool) => html`
-            <${Pool} key=${pool.name} pool=${pool} reload=${list.reload} />
+            <${Pool} key=${pool.name} pool=${pool} setOpen=${setOpen} />
           `)}
         </div>
       `}
@@ -44,7 +46,10 @@ export function Pools() {
           Show more
         </button>
       `}
-      ${creating && html`<${PoolDialog} onClose=${() => setCreating(false)} onDone=${list.reload} />`}
+      ${open?.[0] === "new" && html`<${PoolDialog} ...${dialog} />`}
+      ${open?.[0] === "edit" && html`<${PoolDialog} pool=${open[1]} ...${dialog} />`}
+      ${open?.[0] === "delete" && html`<${DeleteDialog} pool=${open[1]} ...${dialog} />`}
+      ${open?.[0] === "slots" && html`<${ResizeDialog} pool=${open[1]} next=${open[2]} ...${dialog} />`}
     <//>
   `;
 }

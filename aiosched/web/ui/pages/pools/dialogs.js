@@ -5,6 +5,11 @@ import { onlyIf } from "../../parts/condition.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { slots } from "./words.js";
 
+/**
+ * The dialog that is open, and of which pool; "slots" with the new number.
+ * @typedef {["new"] | ["edit" | "delete", Api["PoolResource"]] | ["slots", Api["PoolResource"], number]} Open
+ */
+
 /** @typedef {{ name: string, slots: number | string, description: string, include_deferred: boolean }} Draft */
 
 /** @param {DialogProps & { pool: Api["PoolResource"], next: number }} props */

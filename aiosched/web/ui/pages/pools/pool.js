@@ -1,24 +1,15 @@
 // One pool: usage, editing, slot holders and queue.
-import { html, useState } from "../../lib/html.js";
+import { html, useEffect, useState } from "../../lib/html.js";
 import { query, setQuery } from "../../lib/router.js";
 import { Tag } from "../../parts/basics.js";
 import { Allowed, Parts } from "../../parts/facts.js";
-import { DeleteDialog, PoolDialog, ResizeDialog } from "./dialogs.js";
 import { PoolHistory } from "./history.js";
 import { Queue } from "./queue.js";
 import { slots } from "./words.js";
 
-/** @param {{ pool: Api["PoolResource"], reload: () => void }} props */
-export function Pool({ pool, reload }) {
-  const [open, setOpen] = useState(/** @type {string | null} */ (null));
-  const [wanted, setWanted] = useState(/** @type {string | null} */ (null));
+/** @param {{ pool: Api["PoolResource"], setOpen: (open: import("./dialogs.js").Open) => void }} props */
+export function Pool({ pool, setOpen }) {
   const chosen = query.value.pool === pool.name;
-  const close = () => setOpen(null);
-  const next = wanted === null || wanted === "" ? pool.slots : Number(wanted);
-  const resized = () => {
-    setWanted(null);
-    reload();
-  };
   return html`
     <section class="card pool" aria-label=${`Pool ${pool.name}`}>
       <div class="body">
@@ -27,7 +18,7 @@ export function Pool({ pool, reload }) {
             ${pool.name} ${isFull(pool) && html`<${Tag} kind="warn">${pool.slots === 0 ? "closed" : "full"}<//>`}${" "}
             ${pool.include_deferred && html`<${Tag}>deferred tasks keep their slots<//>`}
           </h2>
-          <${Actions} pool=${pool} wanted=${wanted} setWanted=${setWanted} next=${next} setOpen=${setOpen} />
+          <${Actions} pool=${pool} setOpen=${setOpen} />
         </div>
         <${Gauge} pool=${pool} />
         ${pool.description && html`<p class="soft">${pool.description}</p>`}
@@ -43,9 +34,6 @@ export function Pool({ pool, reload }) {
           <${PoolHistory} name=${pool.name} />
         `}
       </div>
-      ${open === "slots" && html`<${ResizeDialog} pool=${pool} next=${next} onClose=${close} onDone=${resized} />`}
-      ${open === "edit" && html`<${PoolDialog} pool=${pool} onClose=${close} onDone=${reload} />`}
-      ${open === "delete" && html`<${DeleteDialog} pool=${pool} onClose=${close} onDone=${reload} />`}
     </section>
   `;
 }
@@ -53,17 +41,19 @@ export function Pool({ pool, reload }) {
 /** @param {Api["PoolResource"]} pool */
 const isFull = (pool) => pool.slots >= 0 && (pool.open ?? 0) <= 0;
 
-/**
- * @param {{ pool: Api["PoolResource"], wanted: string | null, setWanted: (text: string) => void, next: number,
- *   setOpen: (dialog: string) => void }} props
- */
-function Actions({ pool, wanted, setWanted, next, setOpen }) {
+/** @param {{ pool: Api["PoolResource"], setOpen: (open: import("./dialogs.js").Open) => void }} props */
+function Actions({ pool, setOpen }) {
+  const [wanted, setWanted] = useState(/** @type {string | null} */ (null));
+  const next = wanted === null || wanted === "" ? pool.slots : Number(wanted);
+  useEffect(() => {
+    if (next === pool.slots) setWanted(null); // it is what the pool has now
+  }, [pool.slots]);
   const change = next !== pool.slots && Number.isInteger(next) && next >= -1;
   const isDefault = pool.name === "default_pool";
   /** @param {Event} event */
   const onSubmit = (event) => {
     event.preventDefault();
-    if (change) setOpen("slots");
+    if (change) setOpen(["slots", pool, next]);
   };
   return html`
     <div class="row">
@@ -85,12 +75,12 @@ function Actions({ pool, wanted, setWanted, next, setOpen }) {
             Set
           </button>
         </form>
-        <button class="button small quiet" onClick=${() => setOpen("edit")}>
+        <button class="button small quiet" onClick=${() => setOpen(["edit", pool])}>
           Edit …
         </button>
         <button
           class="button small quiet"
-          onClick=${() => setOpen("delete")}
+          onClick=${() => setOpen(["delete", pool])}
           disabled=${isDefault}
           title=${isDefault ? "The default pool cannot be deleted" : ""}
         >
