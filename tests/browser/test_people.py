@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from aiosched.cli.base.page import page_at
 from aiosched.config import DatabaseSettings, Settings
@@ -60,6 +60,12 @@ async def log_in(page: Page, name: str, password: str) -> None:
     await page.get_by_label("Name").fill(name)
     await page.get_by_label("Password").fill(password)
     await page.get_by_role("button", name="Log in").click()
+
+
+async def log_in_elsewhere(context: BrowserContext, address: str, name: str) -> None:
+    """Replace the session of all tabs by a new one, as a login in another tab does."""
+    answer = await context.request.post(f"{address}/api/v1/login", data={"name": name, "password": PASSWORD})
+    assert answer.ok, await answer.text()
 
 
 async def test_login_and_what_each_role_may(service: Service, browser: Browser, guarded: str) -> None:
@@ -140,6 +146,47 @@ async def test_a_user_sees_and_ends_the_sessions_of_other_browsers(browser: Brow
     await expect(page.get_by_text("this one")).to_be_visible()
     await there.context.close()
     await context.close()
+
+
+async def test_an_action_goes_on_after_a_new_login_in_another_tab(browser: Browser, guarded: str) -> None:
+    context = await browser.new_context()
+    tab = Tab(await context.new_page(), guarded)
+    page = await tab.open("/pools")
+    await log_in(page, "admin", PASSWORD)
+    await page.get_by_role("button", name="New pool …").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("lasting")
+    await log_in_elsewhere(context, guarded, "admin")
+
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+
+    await expect(page.get_by_role("region", name="Pool lasting")).to_be_visible()
+    await expect(page.get_by_text("You are now logged in")).to_have_count(0)
+    await context.close()
+    assert not [one for one in tab.wrong if not re.search("401|403", one)]
+
+
+async def test_an_action_is_not_done_for_another_user(service: Service, browser: Browser, guarded: str) -> None:
+    await service.api("POST", "users", json={"name": "olga", "role": "operator", "password": PASSWORD})
+    context = await browser.new_context()
+    tab = Tab(await context.new_page(), guarded)
+    page = await tab.open("/dags?tag=large")
+    await log_in(page, "admin", PASSWORD)
+    for dag_id in ("wide", "vast"):
+        await page.get_by_role("checkbox", name=f"Select {dag_id}").check()
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    button = page.get_by_role("dialog").get_by_role("button", name="Pause 2 DAGs")
+    await expect(button).to_be_enabled()
+    await log_in_elsewhere(context, guarded, "olga")
+
+    await button.click()
+
+    await expect(page.get_by_text("You are now logged in as olga.")).to_be_visible()
+    await expect(page.get_by_role("navigation", name="Main")).to_contain_text("olga · operator")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    paused = [dag["is_paused"] for dag in (await service.api("GET", "dags?tag=large"))["items"]]
+    assert paused == [False, False]
+    await context.close()
+    assert not [one for one in tab.wrong if not re.search("401|403", one)]
 
 
 async def test_a_service_account_gets_a_token_from_an_administrator(browser: Browser, guarded: str) -> None:

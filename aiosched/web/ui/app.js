@@ -11,7 +11,7 @@ import { PAGES, ROUTES, SECTIONS } from "./navigation.js";
 import { Login } from "./pages/login.js";
 import { Banner } from "./parts/banner.js";
 import { Empty, Failure, Loading, Page } from "./parts/basics.js";
-import { Toasts } from "./parts/dialog.js";
+import { Toasts, toast } from "./parts/dialog.js";
 import { Help } from "./parts/help.js";
 import { PageIcon } from "./parts/icons.js";
 import { Finder, openFinder } from "./parts/palette/palette.js";
@@ -162,9 +162,14 @@ function App() {
   useEffect(() => {
     begin();
   }, []);
+  const user = me.value?.name;
+  const before = useRef(user);
   useEffect(() => {
-    if (me.value) startLive();
-  }, [me.value?.name]);
+    if (!user) return;
+    if (before.current) toast(`You are now logged in as ${user}.`);
+    before.current = user;
+    startLive();
+  }, [user]);
   if (loginNeeded.value) return html`<${Login} />`;
   if (!me.value)
     return html`
@@ -175,7 +180,7 @@ function App() {
   const found = match(ROUTES, here.value.path);
   const page = found ? html`<${found.page} key=${here.value.path} ...${found.params} />` : html`<${NotFound} />`;
   return html`
-    <div class="shell">
+    <div class="shell" key=${user}>
       ${SECTIONS.flatMap(([, items]) => items).map(
         ([to, label, keys]) => keys && html`<${Key} keys=${keys} label=${label} act=${() => go(to)} />`,
       )}

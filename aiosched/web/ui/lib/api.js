@@ -102,6 +102,9 @@ export const apiUrl = (path, params) => address(path, params).href;
 
 /**
  * Call the API; throws a Problem. `raw`: return the response itself instead of its parsed JSON.
+ *
+ * If the session has been replaced by a new one, as by a login in another tab, the request is sent again, but only for
+ * the same user. For another user it is never answered: `me` changes, and with it the page that has asked.
  * @typedef {{ params?: object, body?: object, headers?: object, raw?: boolean, signal?: AbortSignal }} Options
  * @param {string} method
  * @param {string} path
@@ -109,6 +112,18 @@ export const apiUrl = (path, params) => address(path, params).href;
  * @returns {Promise<any>}
  */
 export async function call(method, path, options = {}) {
+  const user = me.value;
+  try {
+    return await ask(method, path, options);
+  } catch (problem) {
+    if (problem.code !== "csrf") throw problem;
+    me.value = await get("me");
+    return me.value?.name === user?.name ? ask(method, path, options) : new Promise(() => {});
+  }
+}
+
+/** @type {typeof call} */
+async function ask(method, path, options = {}) {
   const outage = method === "GET" ? knownOutage() : null;
   if (outage) throw new Problem({ code: "database", detail: outage }, 503); // as the server would answer
   const done = method === "GET" ? asking() : () => {};
