@@ -150,6 +150,8 @@ PATHS: Final = (
     "pools/etl/queue",
     "pools/etl/figures",
     "assets",
+    "asset?name=asset1",
+    "asset-events?name=asset1",
     "assets/asset1",
     "assets/asset1/events",
     "assets?freshness=late",

@@ -170,14 +170,11 @@ async function send(method, path, { params, body, headers, raw = false, signal: 
   if (raw) return response;
   return response.status === 204
     ? null
-    : { ...(await response.json()), ...(response.status === 202 && { accepted: true }) };
+    : { ...received(await response.text()), ...(response.status === 202 && { accepted: true }) };
 }
 
 /** @type {(path: string, params?: object, options?: Options) => Promise<any>} */
-export async function get(path, params, options) {
-  const response = await call("GET", path, { params, ...options, raw: true });
-  return received(await response.text());
-}
+export const get = (path, params, options) => call("GET", path, { params, ...options });
 
 /** @type {(path: string, body?: object, options?: Options) => Promise<any>} */
 export const post = (path, body = {}, options) => call("POST", path, { body, ...options });
