@@ -61,7 +61,8 @@ async def test_a_client_reads_and_answers(scheduler: Scheduler, live: httpx2.ASG
             await client.answer("shop", "latest", "price", ["keep"])
         with pytest.raises(Refused, match="Only ada, bob may answer 'Pay\\?', not local"):
             await client.answer("shop", "r", "pay", ["Approve"])
-        answer = await client.answer("shop", "r", "price", ["change"], params={"euros": 3, "pin": "4711"}, reason="agreed")
+        params = {"euros": 3, "pin": "4711"}
+        answer = await client.answer("shop", "r", "price", ["change"], params=params, reason="agreed")
         assert (answer.options, answer.params["euros"]) == (["change"], 3)
         assert set(await waiting(client, 1)) == {"pay"}
         (done,) = [each async for each in client.inputs(dag_id="shop", task_id="price")]
