@@ -355,7 +355,7 @@ async def test_an_asset_that_is_only_a_uri_is_found_shown_and_emitted(tab: Tab) 
     page = await tab.open("/assets")
     await page.get_by_role("link", name=name).click()
     await expect(page.get_by_role("heading", level=1)).to_have_text(name)
-    await expect(page.get_by_role("definition").filter(has_text="making")).to_be_visible()
+    await expect(page.get_by_role("definition").filter(has_text=re.compile(r"^making$"))).to_be_visible()
 
     await page.goto(tab.url + "/pools")
     await page.get_by_role("button", name="Search").click()
