@@ -32,7 +32,7 @@ async def test_a_question_is_answered_on_its_page(service: Service, tab: Tab) ->
     await page.get_by_role("link", name="All").click()
     await expect(page.get_by_role("row", name="Which price?")).to_contain_text("by api:local")
     (found,) = (await service.api("GET", "inputs", params={"run_id": "on-the-page"}))["items"]
-    params = {"euros": 7, "note": "", "pin": ""}
+    params = {"euros": 7, "note": "", "pin": "***"}
     assert (found["state"], found["answer"]) == ("answered", {"options": ["change"], "params": params})
 
 

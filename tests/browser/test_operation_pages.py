@@ -351,7 +351,7 @@ async def test_an_event_is_emitted_and_the_lineage_drawn(service: Service, tab: 
 
 
 async def test_an_asset_that_is_only_a_uri_is_found_shown_and_emitted(tab: Tab) -> None:
-    name = "s3://bucket/figures #1.csv"
+    name = "s3://bucket/fig #1.csv"
     page = await tab.open("/assets")
     await page.get_by_role("link", name=name).click()
     await expect(page.get_by_role("heading", level=1)).to_have_text(name)
@@ -359,7 +359,7 @@ async def test_an_asset_that_is_only_a_uri_is_found_shown_and_emitted(tab: Tab) 
 
     await page.goto(tab.url + "/pools")
     await page.get_by_role("button", name="Search").click()
-    await page.get_by_role("combobox", name="Search").fill("figures")
+    await page.get_by_role("combobox", name="Search").fill("fig #1")
     await page.get_by_role("option", name=name).click()
     await page.reload()
     await page.get_by_role("button", name="Emit an event …").click()

@@ -11,7 +11,7 @@ from aiosched import DAG, Asset, EmptyOperator, FileSensor, task
 log = logging.getLogger("aiosched.task")
 START = pendulum.datetime(2026, 1, 1, tz="UTC")
 REPORT = Asset("report", uri="file:///report")
-FIGURES = Asset("s3://bucket/figures #1.csv")
+FIGURES = Asset("s3://bucket/fig #1.csv")
 
 with DAG("troubled", schedule=None, start_date=START, tags=["operations"]):
 
