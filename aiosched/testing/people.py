@@ -209,9 +209,9 @@ class People(WorldView):
                 partition_key=request.partition_key,
                 unpauses=request.unpause,
             )
-            (run,) = self._create(dag_id, [creation])
-            if run is not None and request.unpause:
+            if request.unpause and not self.rows.has_run(dag_id, run_id, creation.planned.logical_date):
                 self._set_paused(dag, False)
+            (run,) = self._create(dag_id, [creation])
         if run is None:
             raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
         return run_id

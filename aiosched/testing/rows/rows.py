@@ -90,11 +90,10 @@ class Rows:
 
     def insert_run(self, new: NewRunRow, places: Iterable[tuple[int, int, int]]) -> int | None:
         """Insert a run with task instances at these `new_places`; None if its run id or logical date exists."""
-        name = (new.dag_id, new.run_id)
-        if name in self.keys or self.schedules.has_run_at(new.dag_id, new.logical_date):
+        if self.has_run(new.dag_id, new.run_id, new.logical_date):
             return None
         self._number += 1
-        key = self.keys[name] = self._number
+        key = self.keys[new.dag_id, new.run_id] = self._number
         self.of_dag.setdefault(new.dag_id, []).append(key)
         self.schedules.add(new, key)
         self.runs[key] = Run(
@@ -119,6 +118,10 @@ class Rows:
         self.instances[key] = {(task, index): _new_row(key, task, index, tries) for task, index, tries in places}
         self._unfinished[key] = None
         return key
+
+    def has_run(self, dag_id: str, run_id: str, logical_date: datetime | None) -> bool:
+        """Whether a run with this id or this logical date exists."""
+        return (dag_id, run_id) in self.keys or self.schedules.has_run_at(dag_id, logical_date)
 
     def schedule_position(self, spec: DagSpec) -> SchedulePosition:
         """The position of the DAG's schedule, as db/statements/schedules.py reads it."""
