@@ -124,7 +124,7 @@ async def test_5_run_ids_name_type_and_instant() -> None:
 
 async def test_8_a_manual_run_may_have_no_logical_date_and_then_has_no_interval() -> None:
     async with World(now=START) as world:
-        world.add(dag("d", schedule="@daily", start_date=on(20), catchup=True))
+        world.add(dag("d", schedule="@daily", start_date=on(1), catchup=False))
 
         world.trigger("d", run_id="without")
         world.trigger("d", run_id="with", logical_date=on(10))

@@ -41,7 +41,7 @@ A = TaskSpec(task_id="a", operator="X")
 async def test_a_manual_run_in_the_future_waits_for_its_run_after(schedule: object) -> None:
     """As in 3.x; 1.10 and 2.x waited for the logical date."""
     async with World(now=NOW) as world:
-        world.add(dag(A, schedule=schedule, start_date=NOW + 99 * 24 * HOUR, catchup=False))
+        world.add(dag(A, schedule=schedule, start_date=NOW, catchup=False))
         later = world.trigger("d", run_after=NOW + HOUR)
         dated = world.trigger("d", logical_date=NOW + 24 * HOUR, run_after=NOW)
 

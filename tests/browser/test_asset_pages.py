@@ -1,0 +1,89 @@
+"""The pages of assets: the list, one asset and its events, the lineage."""
+
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.conftest import Service, Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_an_event_is_emitted_and_the_lineage_drawn(service: Service, tab: Tab) -> None:
+    page = await tab.open("/assets/report")
+
+    await page.get_by_role("button", name="Emit an event …").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("link", name="waiting")).to_be_visible()
+    await dialog.get_by_label("Extra").fill('{"rows": 3')
+    await expect(dialog.get_by_role("button", name="Emit")).to_be_disabled()
+    await dialog.get_by_label("Extra").fill('{"rows": 3}')
+    await dialog.get_by_role("button", name="Emit").click()
+
+    await expect(page.get_by_role("row").filter(has_text='{"rows":3}')).to_contain_text("a user")
+    await page.goto(service.url + "/assets?tab=lineage")
+    await expect(page.get_by_role("link", name="asset report")).to_be_visible()
+    await page.get_by_role("link", name="DAG waiting").click()
+    await expect(page).to_have_url(re.compile("/dags/waiting$"))
+
+
+async def test_an_asset_that_is_only_a_uri_is_found_shown_and_emitted(tab: Tab) -> None:
+    name = "s3://bucket/fig #1.csv"
+    page = await tab.open("/assets")
+    await page.get_by_role("link", name=name).click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    await expect(page.get_by_role("definition").filter(has_text=re.compile(r"^making$"))).to_be_visible()
+
+    await page.goto(tab.url + "/pools")
+    await page.get_by_role("button", name="Search").click()
+    await page.get_by_role("combobox", name="Search").fill("fig #1")
+    await page.get_by_role("option", name=name).click()
+    await page.reload()
+    await page.get_by_role("button", name="Emit an event …").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Extra").fill('{"sheet": 5}')
+    await dialog.get_by_role("button", name="Emit").click()
+
+    await expect(page.get_by_role("row").filter(has_text='{"sheet":5}')).to_contain_text("a user")
+
+
+async def test_an_asset_that_does_not_exist_has_nothing_to_emit(tab: Tab) -> None:
+    tab.expected.append("404")
+    page = await tab.open("/assets/nothing")
+    await expect(page.get_by_role("alert").first).to_contain_text("nothing")
+    await expect(page.get_by_role("button", name="Emit an event …")).to_have_count(0)
+
+
+async def test_assets_and_their_events_are_read_by_pages(service: Service, tab: Tab) -> None:
+    conn = await asyncpg.connect(service.dsn)
+    try:
+        await conn.execute(
+            "INSERT INTO asset (name, uri)"
+            " SELECT name, 'file:///' || name FROM generate_series(1, 120) AS n, to_char(n, '\"many-\"FM000') AS name"
+        )
+        await conn.execute(
+            "INSERT INTO asset_event (asset_id, timestamp, extra)"
+            " SELECT asset.id, timestamptz '2026-01-01 00:00Z' + n * interval '1 minute', json_build_object('n', n)"
+            " FROM asset, generate_series(1, 120) AS n WHERE name = 'many-120'"
+        )
+        page = await tab.open("/assets")
+        await expect(page.get_by_role("link", name=re.compile("many-"))).to_have_count(100)
+        await page.get_by_role("button", name="Show more").click()
+        await expect(page.get_by_role("link", name=re.compile("many-"))).to_have_count(120)
+        await expect(page.get_by_role("link", name="report", exact=True)).to_be_visible()
+
+        await page.get_by_role("link", name="many-120").click()
+        events = page.get_by_role("table", name="Events").get_by_role("row")
+        await expect(events).to_have_count(1 + 100)
+        await expect(events.nth(1)).to_contain_text('{"n":120}')
+        await page.get_by_role("button", name="Show more").click()
+        await expect(events).to_have_count(1 + 120)
+        await expect(events.last).to_contain_text('{"n":1}')
+        await expect(page.get_by_role("button", name="Show more")).to_have_count(0)
+    finally:
+        await conn.execute("DELETE FROM asset WHERE name LIKE 'many-%'")
+        await conn.close()
