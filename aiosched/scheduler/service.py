@@ -64,6 +64,7 @@ from aiosched.scheduler.session.environment import Observers, SchedulerEnvironme
 from aiosched.scheduler.session.events import Listener
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.state.ending_attempts import EndingAttempts
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.stuck_attempts import StuckAttempts
 from aiosched.timeouts import clean_up_timeout
@@ -136,7 +137,11 @@ class Scheduler(Actions):
         self._db: Database | None = None
         self._engines = Engines(members_of(self.executor))
         self._attempts = Attempts(
-            self.metrics, StuckAttempts.of(self.settings), drop=self.executor.forget, release=self._engines.settled
+            self.metrics,
+            StuckAttempts.of(self.settings),
+            EndingAttempts.of(self.settings),
+            drop=self.executor.forget,
+            release=self._engines.settled,
         )
         self._keeper: BundleKeeper | None = None
         self._lease: Lease | None = None  # of the current incarnation

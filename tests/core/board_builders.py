@@ -69,7 +69,7 @@ def shut_down(board: Board, name: str) -> Instance:
     """Ask the attempt of a task to stop from outside; one that has no attempt stays as it is (2.3)."""
     instance = of(board, name)
     if instance.state in (TaskState.QUEUED, TaskState.RUNNING):
-        board.effects.cancelled.append(board.key(instance))
+        board.effects.cancelled[board.key(instance)] = instance.queued_by
         instance.reason = "stopped on request"
         board._set(instance, TaskEvent.STOP_REQUESTED)
     return instance

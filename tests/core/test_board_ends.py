@@ -99,7 +99,7 @@ class TestFailFast:
         grant(board, "queued")
         end(board, "done")
         end(board, "retried", FAILED)
-        assert board.effects.cancelled == []  # a try that is repeated sets nothing off
+        assert not board.effects.cancelled  # a try that is repeated sets nothing off
 
         end(board, "bad", FAILED)
 
@@ -107,7 +107,7 @@ class TestFailFast:
             "bad": "failed", "running": "failed", "queued": "skipped", "scheduled": "skipped",
             "done": "success", "retried": "skipped", "later": "skipped",
         }  # fmt: skip
-        assert board.effects.cancelled == [board.key(of(board, "running")), board.key(of(board, "queued"))]
+        assert [*board.effects.cancelled] == [board.key(of(board, "running")), board.key(of(board, "queued"))]
         assert of(board, "later").reason == "bad failed (fail_fast)"
         assert (board.run.state, board.run.reason) == (RunState.FAILED, "task_failure")
 
@@ -216,7 +216,7 @@ def test_a_run_that_times_out_fails_and_skips_everything_unfinished_teardowns_to
         "timed_out",
         NOW + seconds(9),
     )
-    assert board.effects.cancelled == [board.key(of(board, "b"))]
+    assert [*board.effects.cancelled] == [board.key(of(board, "b"))]
     assert (of(board, "b").start_date, of(board, "b").end_date) == (NOW, NOW + seconds(9))
     assert of(board, "b").reason == "the run timed out"
 

@@ -182,7 +182,7 @@ def test_a_timeout_is_strict_and_stops_the_trigger(late: float, fires: bool) -> 
     board.time_out_trigger(a, NOW + seconds(late))
 
     assert (a.state is TaskState.SCHEDULED) == fires
-    assert board.effects.cancelled == ([key] if fires else [])
+    assert [*board.effects.cancelled] == ([key] if fires else [])
 
 
 def test_reading_back_asks_for_the_trigger_again_and_for_nothing_that_has_fired() -> None:

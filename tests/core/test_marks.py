@@ -191,7 +191,7 @@ class TestClearing:
         assert (instance.state, instance.max_tries) == (S.NONE, instance.try_number + 2)
         assert (instance.losses, instance.start_date, instance.next_at, instance.reason) == (0, None, None, None)
         assert [one.state for one in board.effects.rows.tries] == ([] if history is None else [history])
-        assert board.effects.cancelled == ([board.key(instance)] if state is S.QUEUED else [])
+        assert [*board.effects.cancelled] == ([board.key(instance)] if state is S.QUEUED else [])
         assert (board.run.state, board.run.start_date) == (RunState.RUNNING, NOW)
         assert (board.run.clear_number, board.run.queued_at) == (1, LATER)
 
@@ -223,7 +223,7 @@ class TestClearing:
         instance = of(board, "a")
 
         board.clear([instance], NOW)
-        assert (instance.state, board.effects.cancelled) == (S.RESTARTING, [board.key(instance)])
+        assert (instance.state, [*board.effects.cancelled]) == (S.RESTARTING, [board.key(instance)])
         assert board.effects.slots.released == []  # it holds its slot until then
         board.clear([instance], NOW)  # once more changes nothing
         assert instance.state is S.RESTARTING
@@ -419,7 +419,7 @@ class TestShuttingDown:
         board = started(task("a", retries=3), task("b", "a"), running=["a"])
 
         instance = shut_down(board, "a")
-        assert (instance.state, board.effects.cancelled) == (S.SHUTDOWN, [board.key(instance)])
+        assert (instance.state, [*board.effects.cancelled]) == (S.SHUTDOWN, [board.key(instance)])
         assert end(board, "a", ending)
 
         assert (states(board), board.run.state) == ({"a": "failed", "b": "upstream_failed"}, RunState.FAILED)

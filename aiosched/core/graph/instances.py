@@ -179,7 +179,7 @@ class Effects(msgspec.Struct, eq=False):
 
     rows: RowEffects = msgspec.field(default_factory=RowEffects)
     slots: SlotEffects = msgspec.field(default_factory=SlotEffects)
-    cancelled: list[AttemptKey] = []  # attempts to stop
+    cancelled: dict[AttemptKey, int | None] = {}  # attempts to stop, and who runs them (None: triggers)
     triggers: list[Instance] = []  # wait for a trigger that is to be run
 
 

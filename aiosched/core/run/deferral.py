@@ -124,14 +124,14 @@ class Deferrals(dict[Instance, Deferred]):
         waited = self.get(instance)
         if waited is None or waited.resume is not None or waited.timeout_at is None or waited.timeout_at >= now:
             return False
-        effects.cancelled.append(trigger_key(key))
+        effects.cancelled[trigger_key(key)] = None
         self._end(effects, instance, waited, waited.timed_out())
         return True
 
     def answered_by_hand(self, effects: Effects, instance: Instance, key: AttemptKey, event: str) -> None:
         """A person answered what a deferred task asked: its trigger is stopped, the task resumes with this event."""
         waited = self[instance]
-        effects.cancelled.append(trigger_key(key))
+        effects.cancelled[trigger_key(key)] = None
         resume = Resume(next_method=waited.deferral.next_method, next_kwargs=waited.deferral.next_kwargs, event=event)
         self._end(effects, instance, waited, resume)
 
@@ -150,7 +150,7 @@ class Deferrals(dict[Instance, Deferred]):
         waited = self.get(instance)
         if instance.state is not TaskState.DEFERRED or waited is None or waited.resume is not None:
             return False
-        effects.cancelled.append(trigger_key(key))
+        effects.cancelled[trigger_key(key)] = None
         self._end(effects, instance, waited, Resume(next_method="", error=NOT_STORED))
         return True
 
@@ -161,7 +161,7 @@ class Deferrals(dict[Instance, Deferred]):
         del self[instance]
         effects.rows.deferrals[instance] = None
         if old is TaskState.DEFERRED:
-            effects.cancelled.append(trigger_key(key))
+            effects.cancelled[trigger_key(key)] = None
 
     def _end(self, effects: Effects, instance: Instance, waited: Deferred, resume: Resume) -> None:
         waited.resume = resume

@@ -104,7 +104,7 @@ class ManualChanges(RunRows):
     def _clear(self, instance: Instance, now: datetime) -> None:
         state = instance.state
         if state in (TaskState.QUEUED, TaskState.RUNNING):
-            self.effects.cancelled.append(self.key(instance))
+            self.effects.cancelled[self.key(instance)] = instance.queued_by
         if state is TaskState.RUNNING:
             self._set(instance, TaskEvent.CLEARED)
             return

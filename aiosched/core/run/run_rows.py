@@ -222,7 +222,7 @@ class RunRows:
     def _stop(self, instance: Instance, now: datetime, event: TaskEvent, reason: str) -> None:
         """As `_settle`, for an instance that may have an attempt: its reports are stale from now on."""
         if instance.state in EXECUTING:
-            self.effects.cancelled.append(self.key(instance))
+            self.effects.cancelled[self.key(instance)] = instance.queued_by
         self._settle(instance, event, now, reason)
 
     def _forget_values(self, instance: Instance) -> None:

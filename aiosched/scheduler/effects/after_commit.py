@@ -85,14 +85,14 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
         claimed = [*_still_held(session), *claimed]
     if not claimed:
         return
-    env, stopping = session.env, session.env.attempts.stopping
+    env, ending = session.env, session.env.attempts.ending
     attempts, waited, failures = list[Attempt](), list[datetime | None](), list[DagFailure]()
     made = {new.attempt.key: new.attempt for new in committed.changes.messages.attempts}
     for board, instance in claimed:
         try:
             if instance.state is not TaskState.QUEUED:
                 continue
-            if stopping and board.key(instance)[:3] in stopping:
+            if ending and board.key(instance)[:3] in ending:
                 session.context.held.append((board, instance))
                 continue
             attempts.append((made and made.get(board.key(instance))) or board.attempt(instance))

@@ -20,7 +20,8 @@ def is_held(session: Session, board: Board) -> bool:
 
 def stop_attempt(session: Session, key: AttemptKey) -> None:
     """Ask the executor to end an attempt whose result is no longer wanted."""
-    session.env.attempts.stop_begins(key)
+    if key in session.env.attempts.in_flight:
+        session.env.attempts.ending.begin(key, None)
     grace = session.env.settings.core.killed_task_cleanup_time
     session.background.spawn(session.env.executor.cancel(key, grace), f"cancel {tuple(key)}")
 

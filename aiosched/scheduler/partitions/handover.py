@@ -108,6 +108,11 @@ async def receive_remote_reports(session: Session, conn: DatabaseConnection, par
         reports, unreadable, is_cut = await read_reports(conn, partitions, but=unapplied, but_runs=left_alone)
         session.env.attempts.receive_stored(session.env.engines.remarked(reports))
         session.env.unreadable_reports.add(unreadable, session.env.clock.monotonic(), session.env.metrics)
+        for each in unreadable:
+            if each.outcome != Outcome.STARTED:
+                session.env.attempts.ending.ended(each.key)
+                session.cache.work.room_changed = True
+                session.wakeups.enqueueing.wake()
         if reports:
             session.wakeups.evaluation.wake()
         if not is_cut:
@@ -152,6 +157,7 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
             session.wakeups.notifications.wake()
     if not gone:
         return
+    stop_waiting_for_ends(session, gone)
     known, now, lost = session.env.attempts.known(), session.env.clock.now(), 0  # including those on engines
     for board in list(cache.boards.values()):
         with concerning(board.run.dag_id, "losing the attempts of a scheduler that is gone"):
@@ -165,3 +171,13 @@ async def lose_attempts_of(session: Session, suspects: Collection[int]) -> None:
     session.wakeups.evaluation.wake()
     if lost:
         logger.info("%d attempts were lost with schedulers %s", lost, ", ".join(map(str, sorted(gone))))
+
+
+def stop_waiting_for_ends(session: Session, gone: Collection[int] = ()) -> None:
+    """Hand out what waited for attempts of the schedulers `gone` to end, or for attempts that take too long to end."""
+    env = session.env
+    for key in env.attempts.ending.give_up(env.clock.monotonic(), gone) if env.attempts.ending else ():
+        if not gone:
+            logger.warning("attempt %s was told to end, and its scheduler has not reported that it has", tuple(key))
+        session.cache.work.room_changed = True
+        session.wakeups.enqueueing.wake()

@@ -24,7 +24,7 @@ from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.leftovers import end_orphans
 from aiosched.scheduler.effects.after_commit import after_commit
-from aiosched.scheduler.partitions.handover import lose_attempts_of
+from aiosched.scheduler.partitions.handover import lose_attempts_of, stop_waiting_for_ends
 from aiosched.scheduler.partitions.lease_rows import check_leases
 from aiosched.scheduler.partitions.loading import load_partitions
 from aiosched.scheduler.session.session import Session
@@ -103,7 +103,7 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     shown = {partition for partition, owner in view.leases.items() if owner == me}
     mine = gained | (shown - given_back.keys())
     gains = bool(mine - cache.partitions)
-    suspects = cache.elsewhere - {peer.incarnation for peer in view.peers}
+    suspects = (cache.elsewhere | env.attempts.ending.schedulers()) - {peer.incarnation for peer in view.peers}
     if (gains or suspects) and windows_of(members_of(env.executor).values()):
         await asyncio.to_thread(_end_orphans)
     if gains:
@@ -111,6 +111,7 @@ async def apply_view(session: Session, view: FleetView) -> bool:
         await load_partitions(session, mine)
     if suspects:
         await lose_attempts_of(session, suspects)
+    stop_waiting_for_ends(session)
     not_handed_out = session.context.unsent or session.context.held  # the next owner would take them for begun
     if plan.give_back and not not_handed_out and view.at >= membership.keeps_until:
         supported = all(peer.protocol >= REMOTE_ATTEMPTS_PROTOCOL for peer in view.peers if not peer.dead)
@@ -162,10 +163,11 @@ async def give_back(session: Session, partitions: Collection[int], *, busy_ones:
 def _staying(session: Session, *, busy_ones: bool) -> set[int]:
     """Our partitions that cannot leave now; without `busy_ones` also those with running tasks.
 
-    One with a running callback stays until that has ended, so that it is not delivered twice, and one with an attempt
-    on an engine until that is stored.
+    One with a running callback stays until that has ended, so that it is not delivered twice, one with an attempt on an
+    engine until that is stored, and one with an attempt that was told to end until it has.
     """
     staying = {callback.partition for callback in session.env.attempts.callbacks.by_id.values()}
+    staying |= session.env.attempts.ending.partitions()
     staying |= session.env.engines.partitions_to_keep()
     for dag in () if busy_ones else session.cache.dags.values():
         if any(i.state in HOLDING_SLOT for board in dag.runs.running.values() for i in board):

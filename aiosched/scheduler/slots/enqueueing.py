@@ -76,10 +76,10 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
 
 def attempts_for_engines(session: Session, claimed: Iterable[tuple[Board, Instance]]) -> list[NewAttempt]:
     """The attempts of claims that engines run, to be stored with these, as far as they can be handed out at once."""
-    engines, stopping, found = session.env.engines, session.env.attempts.stopping, list[NewAttempt]()
+    engines, ending, found = session.env.engines, session.env.attempts.ending, list[NewAttempt]()
     for board, instance in claimed:
         name = engines.name_of(board.graph.tasks[instance.task].executor)
-        if name is None or (stopping and board.key(instance)[:3] in stopping):
+        if name is None or (ending and board.key(instance)[:3] in ending):
             continue
         with contextlib.suppress(Exception):  # the executor says later of what cannot be stored why it fails
             found.append(new_attempt(partition_of(board.run.dag_id), name, board.attempt(instance)))

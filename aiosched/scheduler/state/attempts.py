@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from aiosched.core.run.deferral import is_trigger
 from aiosched.core.values.messages import RENDERING, AttemptKey, Outcome, Report
 from aiosched.executors.attempt.failures import storable_report
+from aiosched.scheduler.state.ending_attempts import EndingAttempts
 from aiosched.scheduler.state.metrics import Metrics
 from aiosched.scheduler.state.remote_attempts import RemoteAttempts
 from aiosched.scheduler.state.running_callbacks import RunningCallbacks, RunningRenderings
@@ -22,10 +23,10 @@ class Attempts:
 
     metrics: Metrics
     stuck_attempts: StuckAttempts = field(default_factory=StuckAttempts)
+    ending: EndingAttempts = field(default_factory=EndingAttempts)
     in_flight: dict[AttemptKey, float] = field(default_factory=dict)  # key -> monotonic second of its dispatch
     begun: dict[AttemptKey, Report] = field(default_factory=dict)  # their start reports, which may not be stored yet
     on_engines: set[AttemptKey] = field(default_factory=set)  # those in flight that outlive this scheduler
-    stopping: dict[tuple[int, ...], AttemptKey] = field(default_factory=dict)  # told to end, by task instance
     triggers: set[AttemptKey] = field(default_factory=set)
     callbacks: RunningCallbacks = field(default_factory=RunningCallbacks)
     renderings: RunningRenderings = field(default_factory=RunningRenderings)
@@ -62,7 +63,7 @@ class Attempts:
             self.on_engines.discard(key)
             self.in_flight.pop(key, None)
             self.begun.pop(key, None)
-            self.stopping.pop(key[:3], None)
+            self.ending.ended(key)
         self.drop(keys)
 
     def adopt(self, key: AttemptKey, now: float, begun: Report | None) -> None:
@@ -81,7 +82,7 @@ class Attempts:
         self.leave_to_owner(list(self.on_engines))
         self.in_flight.clear()
         self.begun.clear()
-        self.stopping.clear()
+        self.ending.clear()
         self.stuck_attempts.forget()
         self.drop([*self.triggers, *self.watchers.running])
         self.watchers.running.clear()
@@ -95,10 +96,18 @@ class Attempts:
         self.triggers.difference_update(gone)
         self.drop(gone)
 
-    def stop_begins(self, key: AttemptKey) -> None:
-        """An attempt is told to end: the next one of its task instance has to wait for that."""
-        if key in self.in_flight:
-            self.stopping[key[:3]] = key
+    def note_cancelled(
+        self, cancelled: Mapping[AttemptKey, int | None], partition: int, elsewhere: Container[int], now: float
+    ) -> None:
+        """These attempts (and the schedulers that queued them) are to end: the next ones have to wait for that."""
+        for key, scheduler in cancelled.items():
+            if key in self.in_flight:
+                self.ending.begin(key, partition)
+            elif scheduler is not None and scheduler in elsewhere and not self._has_end_of(key):
+                self.ending.begin_elsewhere(key, partition, scheduler, now)
+
+    def _has_end_of(self, key: AttemptKey) -> bool:
+        return any(report.key == key and report.outcome is not Outcome.STARTED for report in self.reports)
 
     def forget_all_triggers(self) -> None:
         """Drop all triggers without a report, since this scheduler stops."""
@@ -108,7 +117,11 @@ class Attempts:
     def receive_stored(self, reports: Iterable[Report]) -> None:
         """Reports from the inbox: of attempts on engines, and of those that run in other schedulers."""
         for report in reports:
-            self.reports.append(self._account(report) if report.key in self.on_engines else report)
+            if report.key in self.on_engines:
+                report = self._account(report)
+            elif self.ending and report.outcome is not Outcome.STARTED:
+                self.ending.ended(report.key)
+            self.reports.append(report)
 
     def _account(self, report: Report) -> Report:
         """Record what a report says about an attempt that is in flight; returns what it means."""
@@ -119,8 +132,8 @@ class Attempts:
             return report
         del self.in_flight[key]
         self.begun.pop(key, None)
-        if self.stopping and self.stopping.get(key[:3]) == key:
-            del self.stopping[key[:3]]
+        if self.ending:
+            self.ending.ended(key)
         if key in self.on_engines:
             self.on_engines.discard(key)
             self.release(key)

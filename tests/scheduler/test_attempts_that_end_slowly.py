@@ -1,0 +1,140 @@
+"""An attempt that was told to end, and takes its time: the next one of its task instance waits, wherever either runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from aiosched.clock import FakeClock
+from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.state.metrics import Metrics
+from tests.scheduler.harness import GUARD, Running, ScriptedExecutor, chain, running
+
+pytestmark = pytest.mark.usefixtures("looks_often")
+
+
+class Slow(ScriptedExecutor):
+    """Its attempts end when the test says so."""
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        self.cancelled.append(attempt)
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    try:
+        async with asyncio.timeout(GUARD):
+            while not condition():
+                await asyncio.sleep(0.002)
+    except TimeoutError:
+        raise AssertionError(f"waited {GUARD:.0f} s for {what}") from None
+
+
+async def drains(it: Running) -> None:
+    it.scheduler._draining = it.session.membership.draining = True
+    it.scheduler._incarnation.poll_now()  # type: ignore[union-attr]
+
+
+async def give_everything(giver: Running, taker: Running) -> None:
+    await drains(giver)
+    await until(lambda: len(taker.session.cache.partitions) == PARTITIONS, "all partitions to move")
+    await taker.settled()
+
+
+async def cancel_and_clear(it: Running) -> None:
+    await it.ask("cancel_run", "d", run_id="r")
+    await it.ask("clear", "d", run_ids=["r"])
+    await it.settled()
+
+
+async def test_a_new_owner_waits_for_an_attempt_that_it_has_cancelled_in_another_scheduler(
+    dsn: str, clock: FakeClock
+) -> None:
+    """Simulated seed 788: the partition had moved, and the run was cleared 0.2 s after it was cancelled."""
+    async with running(dsn, clock, chain("d", 1), executor=Slow(clock)) as first:
+        await first.trigger("d", "r")
+        attempt = await first.attempt("t0")
+        first.executor.start_running(attempt)
+        async with running(dsn, clock, settle=False) as second:
+            await give_everything(first, second)
+
+            await cancel_and_clear(second)
+
+            await until(lambda: first.executor.cancelled == [attempt.key], "the attempt to be stopped")
+            assert await second.states("r") == {"t0": "queued"}
+            assert not second.executor.submitted
+            first.executor.report(attempt, Outcome.FAILED, reason="was stopped on request")
+            await second.finish("t0")
+            assert [each.key.try_number for each in second.executor.submitted] == [2]
+            assert await second.runs("d") == {"r": "success"}
+            await second.assert_consistent()
+
+
+async def test_it_waits_no_longer_when_that_scheduler_has_left(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, chain("d", 1), executor=Slow(clock)) as first:
+        await first.trigger("d", "r")
+        await first.attempt("t0")
+        gone = first.incarnation
+        async with running(dsn, clock, settle=False) as second:
+            await give_everything(first, second)
+            await cancel_and_clear(second)
+            assert not second.executor.submitted
+
+            await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", gone)
+            await second.execute("DELETE FROM scheduler WHERE incarnation = $1", gone)
+
+            await second.finish("t0")
+            assert await second.runs("d") == {"r": "success"}
+
+
+async def test_it_waits_no_longer_than_that_scheduler_may_take(
+    dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(dsn, clock, chain("d", 1), executor=Slow(clock)) as first:
+        await first.trigger("d", "r")
+        await first.attempt("t0")
+        async with running(dsn, clock, settle=False) as second:
+            await give_everything(first, second)
+            await cancel_and_clear(second)
+            assert not second.executor.submitted
+
+            clock.advance(91)
+
+            await second.finish("t0")
+            assert await second.runs("d") == {"r": "success"}
+            assert "was told to end, and its scheduler has not reported that it has" in caplog.text
+
+
+async def test_a_partition_stays_until_an_attempt_that_was_told_to_end_has_ended(dsn: str, clock: FakeClock) -> None:
+    """Its new owner would not know that the next attempt has to wait."""
+    async with running(dsn, clock, chain("d", 1), executor=Slow(clock)) as first:
+        await first.trigger("d", "r")
+        attempt = await first.attempt("t0")
+        await first.ask("cancel_run", "d", run_id="r")
+        await until(lambda: first.executor.cancelled, "the attempt to be stopped")
+        async with running(dsn, clock, settle=False) as second:
+            await drains(first)
+            await until(lambda: len(second.session.cache.partitions) == PARTITIONS - 1, "the others to move")
+
+            first.executor.report(attempt, Outcome.FAILED, reason="was stopped on request")
+
+            await until(lambda: len(second.session.cache.partitions) == PARTITIONS, "the last one to move")
+            await second.ask("clear", "d", run_ids=["r"])
+            await second.finish("t0")
+            assert await second.runs("d") == {"r": "success"}
+
+
+def test_an_attempt_whose_end_is_reported_already_is_not_waited_for() -> None:
+    attempts, key, reported = Attempts(Metrics()), AttemptKey(7, 0, -1, 1), AttemptKey(7, 1, -1, 1)
+    attempts.receive_stored([Report(key=reported, outcome=Outcome.FAILED, at=datetime(2026, 1, 1, tzinfo=UTC))])
+
+    attempts.note_cancelled({key: 3, reported: 3, AttemptKey(7, 2, -1, 1): 4}, 5, {3}, now=100.0)
+
+    assert key[:3] in attempts.ending
+    assert len(attempts.ending) == 1  # and scheduler 4 is gone
+    assert attempts.ending.partitions() == {5}
+    assert attempts.ending.schedulers() == {3}
