@@ -1,9 +1,7 @@
-"""An attempt that was told to end, and takes its time: the next one of its task instance waits, wherever either runs."""
+"""An attempt that was told to end may take its time: the next one of its task instance waits, wherever they run."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -13,7 +11,7 @@ from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.metrics import Metrics
-from tests.scheduler.harness import GUARD, Running, ScriptedExecutor, chain, running
+from tests.scheduler.harness import Running, ScriptedExecutor, chain, running
 
 pytestmark = pytest.mark.usefixtures("looks_often")
 
@@ -25,15 +23,6 @@ class Slow(ScriptedExecutor):
         self.cancelled.append(attempt)
 
 
-async def until(condition: Callable[[], object], what: str) -> None:
-    try:
-        async with asyncio.timeout(GUARD):
-            while not condition():
-                await asyncio.sleep(0.002)
-    except TimeoutError:
-        raise AssertionError(f"waited {GUARD:.0f} s for {what}") from None
-
-
 async def drains(it: Running) -> None:
     it.scheduler._draining = it.session.membership.draining = True
     it.scheduler._incarnation.poll_now()  # type: ignore[union-attr]
@@ -41,7 +30,7 @@ async def drains(it: Running) -> None:
 
 async def give_everything(giver: Running, taker: Running) -> None:
     await drains(giver)
-    await until(lambda: len(taker.session.cache.partitions) == PARTITIONS, "all partitions to move")
+    await taker.until(lambda: len(taker.session.cache.partitions) == PARTITIONS, "all partitions to move")
     await taker.settled()
 
 
@@ -64,7 +53,7 @@ async def test_a_new_owner_waits_for_an_attempt_that_it_has_cancelled_in_another
 
             await cancel_and_clear(second)
 
-            await until(lambda: first.executor.cancelled == [attempt.key], "the attempt to be stopped")
+            await first.until(lambda: first.executor.cancelled == [attempt.key], "the attempt to be stopped")
             assert await second.states("r") == {"t0": "queued"}
             assert not second.executor.submitted
             first.executor.report(attempt, Outcome.FAILED, reason="was stopped on request")
@@ -115,14 +104,14 @@ async def test_a_partition_stays_until_an_attempt_that_was_told_to_end_has_ended
         await first.trigger("d", "r")
         attempt = await first.attempt("t0")
         await first.ask("cancel_run", "d", run_id="r")
-        await until(lambda: first.executor.cancelled, "the attempt to be stopped")
+        await first.until(lambda: first.executor.cancelled, "the attempt to be stopped")
         async with running(dsn, clock, settle=False) as second:
             await drains(first)
-            await until(lambda: len(second.session.cache.partitions) == PARTITIONS - 1, "the others to move")
+            await second.until(lambda: len(second.session.cache.partitions) == PARTITIONS - 1, "the others to move")
 
             first.executor.report(attempt, Outcome.FAILED, reason="was stopped on request")
 
-            await until(lambda: len(second.session.cache.partitions) == PARTITIONS, "the last one to move")
+            await second.until(lambda: len(second.session.cache.partitions) == PARTITIONS, "the last one to move")
             await second.ask("clear", "d", run_ids=["r"])
             await second.finish("t0")
             assert await second.runs("d") == {"r": "success"}
