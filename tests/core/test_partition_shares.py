@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from aiosched.core.fleet.loads import AVERAGED_OVER, PartitionLoads
-from aiosched.core.fleet.shares import AT_ONCE, IDLE, RESTING, Shares, gives, to_even_out
+from aiosched.core.fleet.shares import AT_ONCE, IDLE, RESTING, Shares, for_joining, gives, to_even_out
 from aiosched.core.values.ids import PARTITIONS
 
 Owners = dict[int, int | None]
@@ -94,6 +94,29 @@ def test_a_new_scheduler_gets_a_share_at_once_by_load() -> None:
     assert 0.47 < sum(1 + loads.get(p, 0.0) for p in leaving) / (64 + 800) < 0.53
 
 
+def test_a_new_scheduler_gets_half_of_the_busy_partitions_however_little_they_store() -> None:
+    """Long tasks store few rows and hold slots: a new scheduler that got all of them would have no slots left."""
+    loads = dict.fromkeys((3, 13, 27, 33, 46, 55), 0.044)
+
+    leaving = given_by(shares(owners(64), 2, loads), 1, 2, settled_for=0.0)
+
+    assert len(leaving) == 32
+    assert len(set(leaving) & loads.keys()) == 3
+
+
+def test_a_new_scheduler_gets_some_of_everybody() -> None:
+    loads = {p: 8.0 if p % 4 == 0 else 0.5 for p in range(PARTITIONS)}
+    fleet = shares(owners(32, 32), 3, loads)
+
+    moves = for_joining(fleet, {3})
+
+    busy = Counter(giver for partition, giver, _ in moves if loads[partition] == 8.0)
+    assert {*busy} == {1, 2}
+    assert 5 <= busy.total() <= 6
+    totals = Shares(fleet.living, {**fleet.owners, **{p: 3 for p, _, _ in moves}}, loads).totals()
+    assert max(totals.values()) - min(totals.values()) <= 9.0
+
+
 def test_a_new_scheduler_that_has_its_share_gets_no_more() -> None:
     assert given_by(shares(owners(32, 32), 2), 1, 2) == []
 
@@ -161,6 +184,22 @@ def test_moves_conserve_the_total_and_never_raise_the_greatest_weight(fleet: Sha
     assert len({move.partition for move in moves}) == len(moves)
     assert abs(max(totals.values()) - most) < 1e-6
     assert most <= max(fleet.totals().values()) + 1e-6
+
+
+@given(fleets(), st.data())
+def test_who_joins_never_raises_the_greatest_weight_and_moves_come_to_rest(fleet: Shares, data: st.DataObject) -> None:
+    joining = data.draw(st.sets(st.sampled_from(list(fleet.living))))
+
+    for _ in range(PARTITIONS):
+        if not (moves := for_joining(fleet, joining)):
+            break
+        assert all(fleet.owners[p] == giver != taker and taker in joining for p, giver, taker in moves)
+        assert len({move.partition for move in moves}) == len(moves)
+        moved = Shares(fleet.living, {**fleet.owners, **{p: taker for p, _, taker in moves}}, fleet.loads)
+        assert max(moved.totals().values()) <= max(fleet.totals().values()) + 1e-6
+        fleet = moved
+
+    assert for_joining(fleet, joining) == []
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.sampled_from([None, 0.0, 3.0]))

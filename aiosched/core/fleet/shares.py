@@ -4,7 +4,7 @@ Every scheduler makes the same plan from the same rows. A partition weighs its l
 costs something, too. So with equal loads the numbers are equal.
 
 - Free partitions go, the heaviest first, each to the scheduler that has the least.
-- A scheduler that has just joined gets its share at once, from those that have the most.
+- A scheduler that has just joined gets its share at once, of busy partitions as of idle ones.
 - Otherwise partitions move only if that makes the greatest weight of all schedulers clearly less, a few at once, and
   not before the last move has shown its effect. So nothing moves back and forth.
 - If a scheduler publishes no loads, because it is of an older version, partitions count by number for all.
@@ -27,7 +27,7 @@ RESTING: Final = 10.0  # seconds after any partition has changed hands, before o
 AT_ONCE: Final = 4  # partitions that one scheduler gives then
 CLEARLY: Final = 0.15  # how much less the greatest weight must become, as a part of it …
 AT_LEAST: Final = 5.0  # … and in rows a second
-_EVEN: Final = 0.05  # a joining scheduler has its share if the greatest weight exceeds its own by less than this part
+_EVEN: Final = 0.05  # two schedulers have the same if their weights differ by less than this part of the greater one
 _ORDER: Final = {partition: hashlib.sha256(bytes([partition])).digest() for partition in range(PARTITIONS)}
 
 
@@ -100,6 +100,31 @@ def to_even_out(
     return moves, max(totals.values(), default=0.0)
 
 
+def for_joining(shares: Shares, joining: Collection[int], staying: Collection[int] = ()) -> list[PartitionMove]:
+    """The moves that give schedulers that have just joined their share, of busy partitions as of idle ones.
+
+    The partitions are dealt, the heaviest first: each stays where it is unless a joining scheduler has less of those
+    dealt before, and of all. (`to_even_out` makes the fewest moves, so it would move just the busiest ones, and tasks
+    that take long hold slots, however little they weigh.)
+    """
+    totals, moves = shares.totals(), list[PartitionMove]()
+    takers, dealt = sorted(set(joining) & totals.keys()), dict.fromkeys(totals, 0.0)
+    for partition in _heaviest_first(shares.owners, shares) if takers else ():
+        owner, weight = shares.owners[partition], shares.weight(partition)
+        if owner not in dealt:
+            continue
+        taker = min(takers, key=dealt.__getitem__)
+        gap = totals[owner] - totals[taker]
+        due = dealt[taker] + weight <= dealt[owner] and gap > _EVEN * totals[owner] and weight < gap * (1 - 1e-9)
+        if due and partition not in staying:
+            moves.append(PartitionMove(partition, owner, taker))
+            totals[owner] -= weight
+            totals[taker] += weight
+            owner = taker
+        dealt[owner] += weight
+    return moves
+
+
 def gives(
     shares: Shares, me: int, *, joining: Collection[int], settled_for: float, staying: Collection[int] = ()
 ) -> list[int]:
@@ -110,7 +135,7 @@ def gives(
     """
     if shares.loads is None:
         return _of(me, to_even_out(shares, shares.living, staying)[0])
-    if joining and (moves := to_even_out(shares, joining, staying)[0]):
+    if moves := for_joining(shares, joining, staying):
         return _of(me, moves)
     totals = shares.totals()
     most = max(totals.values(), default=0.0)
