@@ -159,9 +159,9 @@ async def test_a_scheduler_that_drains_gives_its_dags_away_at_once_and_tells_how
             await second.execute("UPDATE scheduler SET draining = false")
             await shared_out(first, second)
             await _give_everything(first, second)
+        await second.trigger("d", "r")
+        attempt = await second.attempt("t0")
         async with running(dsn, clock, settle=False) as third:
-            await second.trigger("d", "r")
-            attempt = await second.attempt("t0")
             draining = asyncio.create_task(second.scheduler.drain(grace=GUARD))
             await until(lambda: len(owned(third)) == PARTITIONS, "all partitions to move")
             await third.trigger("e", "r")  # other DAGs go on meanwhile
