@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.values.ids import PARTITIONS
+from aiosched.core.graph.instances import Effects
+from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.scheduler.state.attempts import Attempts
-from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.state.ending_attempts import EndingAttempts
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, running
 
 pytestmark = pytest.mark.usefixtures("looks_often")
@@ -118,12 +120,16 @@ async def test_a_partition_stays_until_an_attempt_that_was_told_to_end_has_ended
 
 
 def test_an_attempt_whose_end_is_reported_already_is_not_waited_for() -> None:
-    attempts, key, reported = Attempts(Metrics()), AttemptKey(7, 0, -1, 1), AttemptKey(7, 1, -1, 1)
-    attempts.receive_stored([Report(key=reported, outcome=Outcome.FAILED, at=datetime(2026, 1, 1, tzinfo=UTC))])
+    ending = EndingAttempts()
+    a, b, c = (AttemptKey(7, task, -1, 1) for task in range(3))
+    board: Any = SimpleNamespace(run=SimpleNamespace(dag_id="d"), effects=Effects(cancelled={a: 3, b: 3, c: 4}))
+    reported = Report(key=b, outcome=Outcome.FAILED, at=datetime(2026, 1, 1, tzinfo=UTC))
 
-    attempts.note_cancelled({key: 3, reported: 3, AttemptKey(7, 2, -1, 1): 4}, 5, {3}, now=100.0)
+    ending.cancelled(board, (), {3}, [reported], now=100.0)
 
-    assert key[:3] in attempts.ending
-    assert len(attempts.ending) == 1  # and scheduler 4 is gone
-    assert attempts.ending.partitions() == {5}
-    assert attempts.ending.schedulers() == {3}
+    assert a[:3] in ending
+    assert len(ending) == 1  # and scheduler 4 is gone
+    assert ending.partitions() == {partition_of("d")}
+    assert ending.schedulers() == {3}
+    assert ending.give_up(100.0 + ending.patience) == []
+    assert ending.give_up(101.0 + ending.patience) == [a]

@@ -96,19 +96,6 @@ class Attempts:
         self.triggers.difference_update(gone)
         self.drop(gone)
 
-    def note_cancelled(
-        self, cancelled: Mapping[AttemptKey, int | None], partition: int, elsewhere: Container[int], now: float
-    ) -> None:
-        """These attempts (and the schedulers that queued them) are to end: the next ones have to wait for that."""
-        for key, scheduler in cancelled.items():
-            if key in self.in_flight:
-                self.ending.begin(key, partition)
-            elif scheduler is not None and scheduler in elsewhere and not self._has_end_of(key):
-                self.ending.begin_elsewhere(key, partition, scheduler, now)
-
-    def _has_end_of(self, key: AttemptKey) -> bool:
-        return any(report.key == key and report.outcome is not Outcome.STARTED for report in self.reports)
-
     def forget_all_triggers(self) -> None:
         """Drop all triggers without a report, since this scheduler stops."""
         self.drop([*self.triggers])

@@ -36,9 +36,9 @@ class DecisionContext:
     def apply_effects(self, board: Board) -> None:
         """Apply the effects of a board's decisions, and wake the loops that have work from them."""
         cache, wakeups = self.cache, self.wakeups
-        if cancelled := board.effects.cancelled:
-            partition, now = cache.dags[board.run.dag_id].row.partition, self.clock.monotonic()
-            self.attempts.note_cancelled(cancelled, partition, cache.elsewhere, now)
+        if board.effects.cancelled:
+            here, reports = self.attempts.in_flight, self.attempts.reports
+            self.attempts.ending.cancelled(board, here, cache.elsewhere, reports, self.clock.monotonic())
         cache.apply_effects(board)
         if cache.unstored.dirty or cache.work.room_changed:
             wakeups.enqueueing.wake()

@@ -8,11 +8,13 @@ may be impossible to store. Source: docs/decisions/0017-attempts-stay-when-parti
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
 
 from aiosched.config import Settings
-from aiosched.core.values.messages import AttemptKey
+from aiosched.core.run.board import Board
+from aiosched.core.values.ids import partition_of
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.scheduler.state.stuck_attempts import PATIENCE
 
 
@@ -50,9 +52,24 @@ class EndingAttempts:
         if known is None or known.key != key:
             self._by_instance[key[:3]] = EndingAttempt(key, partition, None, math.inf)
 
-    def begin_elsewhere(self, key: AttemptKey, partition: int, scheduler: int, now: float) -> None:
-        """An attempt that another scheduler runs is no longer wanted; it will notice."""
-        self._by_instance[key[:3]] = EndingAttempt(key, partition, scheduler, now + self.patience)
+    def cancelled(
+        self,
+        board: Board,
+        here: Container[AttemptKey],
+        elsewhere: Container[int],
+        reports: Iterable[Report],
+        now: float,
+    ) -> None:
+        """It is decided that attempts of this run end. Some run `here`, others in the schedulers `elsewhere`.
+
+        One of another scheduler has ended if one of these `reports` says so; otherwise that scheduler will notice.
+        """
+        partition = partition_of(board.run.dag_id)
+        for key, scheduler in board.effects.cancelled.items():
+            if key in here:
+                self.begin(key, partition)
+            elif scheduler is not None and scheduler in elsewhere and not _tell_the_end(reports, key):
+                self._by_instance[key[:3]] = EndingAttempt(key, partition, scheduler, now + self.patience)
 
     def ended(self, key: AttemptKey) -> None:
         """It is reported, or another scheduler's from now on."""
@@ -77,3 +94,7 @@ class EndingAttempts:
 
     def clear(self) -> None:
         self._by_instance.clear()
+
+
+def _tell_the_end(reports: Iterable[Report], key: AttemptKey) -> bool:
+    return any(report.key == key and report.outcome is not Outcome.STARTED for report in reports)
