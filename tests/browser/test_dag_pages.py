@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.browser.conftest import SIDEWAYS, Service, Tab
 
@@ -112,6 +112,39 @@ async def test_the_list_of_dags_is_sorted_and_acts_on_selected_ones(service: Ser
     await page.goto(tab.url + "/dags")
     await page.get_by_role("checkbox", name="Favourites").check()
     await expect(page.get_by_role("row")).to_have_count(2)
+
+
+async def test_an_action_that_fails_for_one_of_two_dags_is_tried_again_for_that_one_only(
+    service: Service, tab: Tab
+) -> None:
+    asked: list[str] = []
+
+    async def refuse_once(route: Route) -> None:
+        asked.append(route.request.url.rsplit("/", 1)[-1])
+        if asked.count("yearly") == 1 and asked[-1] == "yearly":
+            await route.fulfill(status=409, json={"detail": "somebody else changes it"})
+        else:
+            await route.continue_()
+
+    page = await tab.open("/dags?tag=shapes")
+    tab.expected.append("409")  # the browser logs every such answer
+    await page.route("**/api/v1/dags/*", refuse_once)
+    for name in ("yearly", "stages"):
+        await service.api("PATCH", f"dags/{name}", json={"is_paused": True})
+    await page.reload()
+    for name in ("yearly", "stages"):
+        await page.get_by_role("checkbox", name=f"Select {name}").check()
+    await page.get_by_role("group", name="Actions on selected DAGs").get_by_role("button", name="Unpause").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Unpause 2 DAGs").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("yearly: somebody else changes it")
+    await expect(dialog.get_by_role("list", name="Preview")).to_contain_text("stages unpaused")
+
+    await dialog.get_by_role("button", name="Unpause 1 DAG").click()
+
+    await expect(page.get_by_text("2 DAGs unpaused.")).to_be_visible()
+    assert sorted(asked) == ["stages", "yearly", "yearly"]
+    await service.api("PATCH", "dags/yearly", json={"is_paused": True})
 
 
 async def test_the_list_of_dags_counts_down_to_the_next_run_and_triggers(service: Service, tab: Tab) -> None:

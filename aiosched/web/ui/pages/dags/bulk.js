@@ -99,31 +99,40 @@ function usePreview(action, dags) {
   return found;
 }
 
+/** @param {number} count */
+const number = (count) => `${count} ${count === 1 ? "DAG" : "DAGs"}`;
+
+/** @param {{ words: string | null, error?: string } | undefined} previewed */
+const wordsOf = (previewed) => (previewed ? (previewed.error ?? previewed.words ?? "nothing to do") : "…");
+
 /** @param {DialogProps & { action: BulkAction, dags: Api["DagResource"][] }} props */
 function BulkDialog({ action, dags: given, onClose, onDone }) {
   const [dags] = useState(given); // those that were selected: the list changes meanwhile
   const preview = usePreview(action, dags);
-  const touched = preview ? dags.filter((_, i) => preview[i].words !== null) : [];
+  const [acted, setActed] = useState(/** @type {string[]} */ ([])); // with success; the others can be tried again
+  const left = preview ? dags.filter((dag, i) => preview[i].words !== null && !acted.includes(dag.dag_id)) : [];
   const act = async () => {
     const wrong = [];
-    for (const dag of touched)
+    const succeeded = [...acted];
+    for (const dag of left)
       try {
         await action.act(dag);
+        succeeded.push(dag.dag_id);
       } catch (error) {
         wrong.push(`${dag.dag_id}: ${error.message}`);
       }
+    setActed(succeeded);
     if (wrong.length) throw new Error(wrong.join("; ")); // the dialog stays and shows it
     return null;
   };
-  const number = `${touched.length} ${touched.length === 1 ? "DAG" : "DAGs"}`;
   return html`
     <${Confirm}
       title=${`${action.submit} ${dags.length} selected`}
-      submitLabel=${`${action.submit} ${number}`}
+      submitLabel=${`${action.submit} ${number(left.length)}`}
       act=${act}
-      done=${`${number} ${action.done}.`}
+      done=${`${number(acted.length + left.length)} ${action.done}.`}
       danger=${action.danger}
-      disabled=${!touched.length}
+      disabled=${!left.length}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -136,9 +145,7 @@ function BulkDialog({ action, dags: given, onClose, onDone }) {
         ${dags.map((dag, i) => html`
           <li key=${dag.dag_id}>
             <b>${dag.dag_id}</b>${" "}
-            <span class="soft">
-              ${preview ? (preview[i].error ?? preview[i].words ?? "nothing to do") : "…"}
-            </span>
+            <span class="soft">${acted.includes(dag.dag_id) ? action.done : wordsOf(preview?.[i])}</span>
           </li>
         `)}
       </ul>

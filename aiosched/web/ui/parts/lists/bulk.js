@@ -1,43 +1,22 @@
 // One action on the selected rows of a list, with one preview of all that it touches.
-import { html, useEffect, useState } from "../../lib/html.js";
+import { html, useState } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
 import { taskName } from "../../lib/names.js";
 import { stateOf } from "../../lib/states.js";
 import { Loading, Notice, State } from "../basics.js";
-import { Counts } from "../actions/touched.js";
+import { Counts, useDryRun } from "../actions/touched.js";
 import { Confirm, toast } from "../dialog.js";
 import { SelectField } from "../form.js";
 import { Table } from "../table.js";
 
 /** @typedef {{ runs?: { dag_id: string, run_id: string }[], tasks?: object[] }} Places */
-/** @typedef {{ answer?: Api["BulkAnswer"], error?: Error }} Seen */
+/** @typedef {import("../actions/touched.js").DryRun<Api["BulkAnswer"]>} Seen */
 
 /** @param {number} number @param {string} noun */
 const many = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
-/**
- * The dry run of an action.
- * @param {object} body
- * @returns {Seen}
- */
-function usePreview(body) {
-  const [seen, setSeen] = useState(/** @type {Seen & { request?: string }} */ ({}));
-  const request = JSON.stringify(body);
-  useEffect(() => {
-    const abort = new AbortController();
-    post("bulk", { ...body, dry_run: true }, { signal: abort.signal }).then(
-      (answer) => setSeen({ request, answer }),
-      (error) => {
-        if (error.name !== "AbortError") setSeen({ request, error });
-      },
-    );
-    return () => abort.abort();
-  }, [request]);
-  return seen.request === request ? seen : {};
-}
-
 /** @param {Seen & { ofNotes: boolean }} props */
-function Preview({ answer, error, ofNotes }) {
+function Preview({ preview: answer, error, ofNotes }) {
   if (error) return html`<${Notice} kind="danger">${error.message}<//>`;
   if (!answer) return html`<${Loading} lines=${3} />`;
   /** @type {Column<Api["BulkTouched"]>[]} */
@@ -124,9 +103,10 @@ export function BulkDialog({ action, noun, count, places, onClose, onDone }) {
   const ofRuns = Boolean(places.runs);
   const [choice, setChoice] = useState(action === "clear" && !ofRuns ? {} : FIRST[action]);
   const body = { action, ...places, ...choice };
-  const seen = usePreview({ ...body, ...(action === "note" && { note: "" }) }); // the text touches nothing else
+  /** @type {Seen} */
+  const seen = useDryRun("bulk", { ...body, ...(action === "note" && { note: "" }) }); // the text touches nothing else
   const title = `${action[0].toUpperCase()}${action.slice(1)} ${many(count, noun)}`;
-  const nothing = !seen.answer || (seen.answer.runs === 0 && action !== "note");
+  const nothing = !seen.preview || (seen.preview.runs === 0 && action !== "note");
   const act = async () => {
     const answer = await post("bulk", body);
     if (answer.refused.length)
@@ -136,7 +116,7 @@ export function BulkDialog({ action, noun, count, places, onClose, onDone }) {
   return html`
     <${Confirm}
       title=${title}
-      submitLabel=${action === "clear" && seen.answer ? `Clear ${seen.answer.count}` : title}
+      submitLabel=${action === "clear" && seen.preview ? `Clear ${seen.preview.count}` : title}
       act=${act}
       done=${(/** @type {Api["BulkAnswer"]} */ { runs }) =>
         runs
