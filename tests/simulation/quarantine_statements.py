@@ -54,10 +54,14 @@ async def _load(t: Transaction, partitions: list[int]) -> Answer:
 
 
 @handles(quarantine.TAKE_UP)
-async def _take_up(t: Transaction, dag_ids: list[str], now: datetime) -> Answer:
+async def _take_up(t: Transaction, now: datetime, dag_ids: list[str], failures: list[int]) -> Answer:
     count = 0
-    for dag_id in dag_ids:
-        row = await t.lock("dag_quarantine", dag_id, NO_KEY_UPDATE, _is_left_alone)
+    for dag_id, number in zip(dag_ids, failures, strict=True):
+
+        def is_as_read(row: Row, number: int = number) -> bool:
+            return _is_left_alone(row) and row["failures"] == number
+
+        row = await t.lock("dag_quarantine", dag_id, NO_KEY_UPDATE, is_as_read)
         if row is not None:
             t.put("dag_quarantine", dag_id, {**row, "tried_at": now})
             count += 1

@@ -87,12 +87,18 @@ async def load(conn: DatabaseConnection, partitions: Iterable[int]) -> list[Quar
     return [Quarantined(*row) for row in await conn.fetch(LOAD, list(partitions))]
 
 
-TAKE_UP: Final = "UPDATE dag_quarantine SET tried_at = $2 WHERE dag_id = ANY($1::text[]) AND tried_at IS NULL"
+# Guard: since the rows were read, nobody has tried these DAGs and put them into quarantine again.
+TAKE_UP: Final = """
+    UPDATE dag_quarantine AS q SET tried_at = $1
+      FROM unnest($2::text[], $3::int[]) AS r (dag_id, failures)
+     WHERE q.dag_id = r.dag_id AND q.failures = r.failures AND q.tried_at IS NULL
+"""
 
 
-async def take_up(conn: DatabaseConnection, dag_ids: Iterable[str], now: datetime) -> None:
+async def take_up(conn: DatabaseConnection, rows: Iterable[Quarantined], now: datetime) -> None:
     """Note that these DAGs are tried again."""
-    await conn.execute(TAKE_UP, list(dag_ids), now)
+    ids, failures = zip(*((row.dag_id, row.failures) for row in rows), strict=True)
+    await conn.execute(TAKE_UP, now, list(ids), list(failures))
 
 
 RELEASE: Final = "UPDATE dag_quarantine SET retry_at = $2 WHERE dag_id = $1 AND tried_at IS NULL RETURNING dag_id"

@@ -55,7 +55,7 @@ async def read_quarantine(session: Session, conn: DatabaseConnection, partitions
     again = held.read(await quarantine.load(conn, partitions), now, aiosched.__version__)
     if again:
         await quarantine.take_up(conn, again, now)
-        logger.warning("out of quarantine, tried again: %s", ", ".join(again))
+        logger.warning("out of quarantine, tried again: %s", ", ".join(row.dag_id for row in again))
     return set(held.dags)
 
 

@@ -22,15 +22,15 @@ class Quarantine:
     dags: dict[str, Quarantined] = field(default_factory=dict)  # left alone
     tried: dict[str, Quarantined] = field(default_factory=dict)  # held again, their failures are not forgotten yet
 
-    def read(self, rows: Iterable[Quarantined], now: datetime, version: str) -> list[str]:
-        """Take over rows that were read; returns the DAGs that are tried again from now on."""
+    def read(self, rows: Iterable[Quarantined], now: datetime, version: str) -> list[Quarantined]:
+        """Take over rows that were read; returns those of DAGs that are tried again from now on."""
         again = []
         for row in rows:
             if row.tried_at is None and not row.is_due(now, version):
                 self.dags[row.dag_id] = row
                 continue
             if row.tried_at is None:
-                again.append(row.dag_id)
+                again.append(row)
             self.dags.pop(row.dag_id, None)
             self.tried[row.dag_id] = row
         return again
