@@ -77,8 +77,10 @@ async def test_a_fleet_goes_on_with_a_new_password_and_loses_nothing(
         own.scheduler.name = name
         return Scheduler(dags_folder=own.core.dags_folder, executor="inline", settings=own)
 
-    async with asyncio.timeout(GUARD), member("a") as first, member("b"):
+    async with asyncio.timeout(GUARD), contextlib.AsyncExitStack() as fleet:
+        first = await fleet.enter_async_context(member("a"))
         await first.read_folder()
+        await fleet.enter_async_context(member("b"))
         before = [await first.trigger("steps") for _ in range(5)]
 
         async with as_superuser(server) as conn:

@@ -10,10 +10,8 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.run.board import Board
-from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.server import engine
 from aiosched.db.server.engine import Database
-from aiosched.db.statements import quarantine as statements
 from aiosched.errors import Refused
 from aiosched.scheduler.journal import journal
 from aiosched.scheduler.partitions import loading, unreadable_runs
@@ -499,21 +497,3 @@ async def test_a_backfill_whose_end_was_not_stored_before_a_quarantine_ends_afte
     async with running(dsn, clock) as it:
         await it.advance(16.0)
         assert await completed(it) == [True]
-
-
-async def test_a_scheduler_that_was_slow_does_not_end_the_pause_of_a_later_failure(dsn: str, clock: FakeClock) -> None:
-    """Simulated seed 3580: it read the row, was frozen, and another scheduler had tried the DAG meanwhile."""
-    async with running(dsn, clock, two_tasks("bad")) as it:
-        await it.trigger("bad", "r")
-        with broken(Board, "evaluate"):
-            it.executor.succeed(await it.attempt("a", dag_id="bad"))
-            await it.until(lambda: it.scheduler.metrics.quarantines, "the quarantine")
-        async with it.db.acquire() as conn:
-            rows = await statements.load(conn, range(PARTITIONS))
-            await conn.execute("UPDATE dag_quarantine SET failures = failures + 1")
-
-            await statements.take_up(conn, rows, clock.now())
-            assert (await quarantined(it)).keys() == {"bad"}
-
-            await statements.take_up(conn, await statements.load(conn, range(PARTITIONS)), clock.now())
-            assert await quarantined(it) == {}
