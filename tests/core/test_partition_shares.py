@@ -174,7 +174,7 @@ def test_nobody_gives_what_it_does_not_have_or_what_cannot_leave(fleet: Shares, 
 def test_moves_conserve_the_total_and_never_raise_the_greatest_weight(fleet: Shares) -> None:
     totals = fleet.totals()
 
-    moves, most = to_even_out(fleet, fleet.living)
+    moves, most = to_even_out(fleet)
 
     for partition, giver, taker in moves:
         assert fleet.owners[partition] == giver != taker

@@ -70,22 +70,19 @@ class Shares:
         return Shares(self.living, {**self.owners, **takers}, self.loads), takers
 
 
-def to_even_out(
-    shares: Shares, takers: Collection[int], staying: Collection[int] = ()
-) -> tuple[list[PartitionMove], float]:
-    """The moves to `takers` that even out the weights, and the greatest weight after them; `staying` cannot move.
+def to_even_out(shares: Shares, staying: Collection[int] = ()) -> tuple[list[PartitionMove], float]:
+    """The fewest moves that even out the weights, and the greatest weight after them; `staying` cannot move.
 
-    Each goes from who has the most to the taker that has the least, and leaves both with less than that.
+    Each goes from who has the most to who has the least, and leaves both with less than that.
     """
     totals, moves = shares.totals(), list[PartitionMove]()
     movable: dict[int, list[int]] = {scheduler: [] for scheduler in totals}
     for partition in _heaviest_first(shares.owners.keys() - set(staying), shares):
         if (owner := shares.owners[partition]) in movable:
             movable[owner].append(partition)
-    takers = sorted(set(takers) & totals.keys())
-    while takers:
+    while totals:
         giver = max(totals, key=totals.__getitem__)
-        taker = min(takers, key=totals.__getitem__)
+        taker = min(totals, key=totals.__getitem__)
         gap = totals[giver] - totals[taker]
         if gap <= _EVEN * totals[giver] or not movable[giver]:
             break
@@ -134,7 +131,7 @@ def gives(
     partition has changed hands. `staying` are partitions of `me` that cannot leave now.
     """
     if shares.loads is None:
-        return _of(me, to_even_out(shares, shares.living, staying)[0])
+        return _of(me, to_even_out(shares, staying)[0])
     if moves := for_joining(shares, joining, staying):
         return _of(me, moves)
     totals = shares.totals()
@@ -143,7 +140,7 @@ def gives(
     is_even = not totals or most - sum(totals.values()) / len(totals) < least_gain
     if is_even or settled_for < RESTING:
         return []
-    moves, remains = to_even_out(shares, shares.living, staying)
+    moves, remains = to_even_out(shares, staying)
     return _of(me, moves)[:AT_ONCE] if most - remains >= least_gain else []
 
 

@@ -60,19 +60,19 @@ class EndingAttempts:
         reports: Iterable[Report],
         now: float,
     ) -> None:
-        """It is decided that attempts of this run end. Some run `here`, others in the schedulers `elsewhere`.
+        """Attempts of this run were cancelled. Some run `here`, others in the schedulers `elsewhere`, which notice it.
 
-        One of another scheduler has ended if one of these `reports` says so; otherwise that scheduler will notice.
+        One whose end is among these `reports` has ended already.
         """
         partition = partition_of(board.run.dag_id)
         for key, scheduler in board.effects.cancelled.items():
             if key in here:
                 self.begin(key, partition)
-            elif scheduler is not None and scheduler in elsewhere and not _tell_the_end(reports, key):
+            elif scheduler is not None and scheduler in elsewhere and not _has_ended(reports, key):
                 self._by_instance[key[:3]] = EndingAttempt(key, partition, scheduler, now + self.patience)
 
     def ended(self, key: AttemptKey) -> None:
-        """It is reported, or another scheduler's from now on."""
+        """Its end was reported, or another scheduler owns it from now on."""
         known = self._by_instance.get(key[:3])
         if known is not None and known.key == key:
             del self._by_instance[key[:3]]
@@ -96,5 +96,5 @@ class EndingAttempts:
         self._by_instance.clear()
 
 
-def _tell_the_end(reports: Iterable[Report], key: AttemptKey) -> bool:
+def _has_ended(reports: Iterable[Report], key: AttemptKey) -> bool:
     return any(report.key == key and report.outcome is not Outcome.STARTED for report in reports)
