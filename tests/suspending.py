@@ -1,15 +1,48 @@
-"""A PostgreSQL server of a test's own, that is suspended, stopped and started again under its clients."""
+"""Processes that are suspended, and a PostgreSQL server of a test's own that is, or stopped and started again."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psutil
 
 from aiosched.db.server.embedded import EmbeddedPostgres
+
+_STOPPED_WITHIN = 30.0  # seconds
+
+
+def suspend(processes: Iterable[psutil.Process]) -> None:
+    """Send SIGSTOP; returns once all of them have stopped.
+
+    The kernel gives the signal to one thread of a process. Until that one is scheduled the others go on, which takes a
+    while on a loaded machine.
+    """
+    deadline = time.monotonic() + _STOPPED_WITHIN
+    sent = [process for process in processes if _tell(process, signal.SIGSTOP)]
+    for process in sent:
+        while not _has_stopped(process):
+            assert time.monotonic() < deadline, f"{process} has not stopped"
+            time.sleep(0.01)
+
+
+def _tell(process: psutil.Process, number: signal.Signals) -> bool:
+    """Send a signal; false if the process has ended."""
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return False
+    return True
+
+
+def _has_stopped(process: psutil.Process) -> bool:
+    try:
+        return process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 class OwnServer:
@@ -24,7 +57,7 @@ class OwnServer:
 
     def suspend(self) -> None:
         """Stop all of its processes in their tracks: it takes connections and never answers."""
-        self._send(signal.SIGSTOP)
+        suspend(self._processes())
 
     def resume(self) -> None:
         self._send(signal.SIGCONT)
@@ -34,12 +67,16 @@ class OwnServer:
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
-        pid_file = self.postgres.data_dir / "postmaster.pid"
-        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
-            postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
-            for process in (postmaster, *postmaster.children(recursive=True)):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.send_signal(number)
+        for process in self._processes():
+            _tell(process, number)
+
+    def _processes(self) -> list[psutil.Process]:
+        """The postmaster and its sessions; none if it does not run."""
+        try:
+            postmaster = psutil.Process(int((self.postgres.data_dir / "postmaster.pid").read_text().split()[0]))
+            return [postmaster, *postmaster.children(recursive=True)]
+        except (psutil.NoSuchProcess, FileNotFoundError):
+            return []
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Service, Tab
 
@@ -166,3 +166,27 @@ async def test_what_has_a_slash_in_its_name_is_changed_and_deleted(tab: Tab) -> 
     dialog = await open_dialog(page, "Delete raw/eu")
     await dialog.get_by_role("button", name="Delete", exact=True).click()
     await expect(page.get_by_role("button", name="Delete raw/eu")).to_have_count(0)
+
+
+async def test_a_pool_that_is_being_deleted_is_not_read_again(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "pools/gone", json={"slots": 3})
+    page = await tab.open("/pools?pool=gone")
+    pool = page.get_by_role("region", name="Pool gone")
+    await expect(pool.get_by_text("No task is waiting.")).to_be_visible()
+    read: list[str] = []
+
+    async def another_changes_meanwhile(route: Route) -> None:
+        page.on("request", lambda request: read.append(request.url))
+        response = await route.fetch()
+        async with page.expect_response("**/api/v1/pools?*"):
+            await service.api("PUT", "pools/other", json={"slots": 4})
+        await route.fulfill(response=response)
+
+    await page.route("**/api/v1/pools/gone", another_changes_meanwhile)
+    dialog = await open_dialog(pool, "Delete …")
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+
+    await expect(page.get_by_text("Pool gone deleted.")).to_be_visible()
+    assert not [url for url in read if "/gone/" in url]
+    assert page.url == tab.url + "/pools"
+    await service.api("DELETE", "pools/other")

@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+
+from tests.suspending import suspend
 
 REDIS = shutil.which("redis-server")
 RABBITMQ = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin:{os.environ.get('PATH', '')}:/usr/sbin")
@@ -84,12 +87,17 @@ class RealBroker(ABC):
 
     def pause(self) -> None:
         """From now on it accepts connections and answers nothing."""
-        assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGSTOP)
+        suspend(self._processes())
 
     def resume(self) -> None:
+        for process in self._processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+
+    def _processes(self) -> list[psutil.Process]:
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGCONT)
+        started = psutil.Process(self._process.pid)
+        return [started, *started.children(recursive=True)]
 
     @abstractmethod
     def forget(self) -> None:

@@ -1,6 +1,7 @@
 // Dialogs for creating, changing and deleting pools.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { query, setQuery } from "../../lib/router.js";
 import { onlyIf } from "../../parts/condition.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { slots } from "./words.js";
@@ -43,12 +44,16 @@ function resizeWords(used, next) {
 
 /** @param {DialogProps & { pool: Api["PoolResource"] }} props */
 export function DeleteDialog({ pool, onClose, onDone }) {
+  const act = () => {
+    if (query.value.pool === pool.name) setQuery({ pool: null }); // otherwise its queue is read once more: 404
+    return remove(at("pools", pool.name));
+  };
   return html`
     <${Confirm}
       title=${`Delete pool ${pool.name}`}
       submitLabel="Delete"
       danger
-      act=${() => remove(at("pools", pool.name))}
+      act=${act}
       done=${`Pool ${pool.name} deleted.`}
       cli=${commandLine("pools", "delete", pool.name, "--yes")}
       onClose=${onClose}
