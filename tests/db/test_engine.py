@@ -169,6 +169,27 @@ async def test_a_query_works_again_after_the_server_cut_the_connection(db: Datab
         assert await conn.scalar(text("SELECT 1")) == 1
 
 
+async def read_only(dsn: str, value: str) -> None:
+    """Set what new sessions of this database may do: `on` lets them only read."""
+    conn = await asyncpg.connect(dsn, server_settings={"default_transaction_read_only": "off"})
+    name = await conn.fetchval("SELECT current_database()")
+    await conn.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
+    await conn.close()
+
+
+async def test_sessions_that_began_on_a_read_only_server_are_not_kept(dsn: str) -> None:
+    await read_only(dsn, "on")
+    async with await Database.open(dsn, check=False) as db:
+        async with db.acquire() as conn, db.engine.connect() as people:
+            assert await conn.fetchval("SHOW transaction_read_only") == "on"
+            assert await people.scalar(text("SHOW transaction_read_only")) == "on"
+        await read_only(dsn, "off")
+
+        async with db.acquire() as conn, db.engine.connect() as people:
+            assert await conn.fetchval("SHOW transaction_read_only") == "off"
+            assert await people.scalar(text("SHOW transaction_read_only")) == "off"
+
+
 async def test_acquiring_from_a_server_that_has_become_full_says_so(tcp_server: ExternalServer) -> None:
     async with contextlib.AsyncExitStack() as stack:
         db = await stack.enter_async_context(await Database.open(tcp_server.dsn(), check=False))

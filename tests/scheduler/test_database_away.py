@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncpg
 import pytest
 
 from aiosched.clock import FakeClock
@@ -63,3 +64,25 @@ async def test_a_scheduler_that_cannot_join_for_a_while_tells_it_once(
 
     said = [message for message in caplog.messages if message.startswith("database:")]
     assert said == ["database: it is read-only.", "database: it can be used again"]
+
+
+async def test_a_database_that_was_read_only_for_a_while_is_used_again(dsn: str, clock: FakeClock) -> None:
+    admin = await asyncpg.connect(dsn)
+    name = await admin.fetchval("SELECT current_database()")
+    async with running(dsn, clock, chain("d", 2)) as it:
+        await it.trigger("d", "r")
+        await it.attempt("t0")
+        await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        failed = it.scheduler.metrics.recoveries
+        await it.until(lambda: it.scheduler.metrics.recoveries > failed, "a session that can write nothing")
+        await admin.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+
+        await it.finish("t0", "t1")
+        await it.settled()
+
+        assert await admin.fetchval("SELECT state FROM dag_run") == "success"
+        await admin.close()

@@ -50,6 +50,24 @@ def _only_open(connection: Any, *_: object) -> None:
         raise DisconnectionError
 
 
+def _no_read_only(connection: Any, record: Any) -> None:
+    """Let the engine's pool replace a connection whose session can only read."""
+    if connection is not None and _is_read_only(connection.driver_connection):
+        record.invalidate(soft=True)  # before its next use
+
+
+def _is_read_only(conn: Any) -> bool:
+    """Whether the session can only read: a standby, or default_transaction_read_only was on when it began.
+
+    A later session may be able to write. The server reports both to its clients since PostgreSQL 14.
+    """
+    reported = conn.get_settings()
+    return "on" in (
+        getattr(reported, "in_hot_standby", None),
+        getattr(reported, "default_transaction_read_only", None),
+    )
+
+
 @dataclass(eq=False, slots=True)
 class StatementCount:
     """The number of statements sent on this database's connections while counting was on."""
@@ -87,19 +105,6 @@ class _CountedConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg s
         if (count := getattr(self, "count", None)) is not None:
             count(None)
         return await super().copy_records_to_table(*args, **kwargs)
-
-
-class _PooledConnection(_CountedConnection):
-    """A connection whose return to the pool costs no round trip.
-
-    Leave no state in the session of a pooled connection: advisory session locks, LISTEN and SET need a dedicated
-    connection (`Database.connect`).
-    """
-
-    __slots__ = ()
-
-    def get_reset_query(self) -> str:
-        return ""
 
 
 def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
@@ -164,7 +169,10 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def acquire(self) -> AsyncIterator[DatabaseConnection]:
-        """A pooled connection, outside any transaction. Leave no state in its session."""
+        """A pooled connection, outside any transaction.
+
+        Leave no state in its session: advisory session locks, LISTEN and SET need a dedicated connection (`connect`).
+        """
         with self._explained(self.dsn):
             conn = await self._pool.acquire()
         try:
@@ -221,6 +229,7 @@ class Database:
                 json_deserializer=shown_object,  # the JSON columns that queries read by it hold objects
             )
             event.listen(engine.sync_engine, "checkout", _only_open)
+            event.listen(engine.sync_engine, "checkin", _no_read_only)
         return self._engine
 
     @property
@@ -249,8 +258,9 @@ class Database:
             self._pool = await asyncpg.create_pool(
                 min_size=1,
                 max_size=self.settings.pool_size,
-                connection_class=_PooledConnection,
+                connection_class=_CountedConnection,
                 init=self._prepare,
+                reset=self._take_back,
                 **self._options(self.dsn),
             )
 
@@ -258,6 +268,11 @@ class Database:
         check_server_version(conn.get_server_version().major, self.dsn)
         await read_any_instant(conn)
         self._count(conn)
+
+    async def _take_back(self, conn: Any) -> None:
+        """A connection returns to the pool. That costs no round trip, since nobody leaves state in its session."""
+        if _is_read_only(conn):
+            await self._pool.expire_connections()  # each one is replaced before its next use
 
     def _count(self, conn: Any) -> None:
         if self.statements is not None:
