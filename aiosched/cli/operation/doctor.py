@@ -25,6 +25,7 @@ from aiosched.errors import (
     BundleError,
     ConfigError,
     DatabaseError,
+    DatabaseLocked,
     DatabaseReadOnly,
     DiskFull,
     RemoteStorageError,
@@ -116,6 +117,8 @@ def fix_of(error: DatabaseError, settings: Settings) -> str:
             return "upgrade aiosched" if error.newer else "aiosched db migrate"
         case DiskFull():
             return "make room on that disk"
+        case DatabaseLocked():
+            return "release the lock"
         case TooManyConnections():
             return "end other sessions, or lower database.pool_size"
         case DatabaseReadOnly():
