@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from aiosched.core.values.durations import duration
-from aiosched.db.schema.schema import metadata
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -79,4 +78,6 @@ LOCK_HOLDERS: Final = """
 
 async def list_lock_holders(conn: DatabaseConnection, *, seconds: float) -> list[LockHolder]:
     """The sessions for which one of aiosched has waited so many `seconds`, or that have locked a table for so long."""
+    from aiosched.db.schema.schema import metadata  # imports SQLAlchemy
+
     return [LockHolder(*row) for row in await conn.fetch(LOCK_HOLDERS, seconds, list(metadata.tables))]
