@@ -13,6 +13,7 @@ AioschedError
 ├── DatabaseError            PostgreSQL cannot be used in its current state
 │   ├── DatabaseUnreachable
 │   ├── DatabaseReadOnly
+│   ├── DatabaseLocked       another session holds a lock for too long
 │   ├── TooManyConnections
 │   ├── DiskFull
 │   ├── UnsupportedDatabase  the server is too old or too new
@@ -126,6 +127,10 @@ class DatabaseUnreachable(DatabaseError):
 
 class DatabaseReadOnly(DatabaseError):
     """The server is a standby or its default is read-only."""
+
+
+class DatabaseLocked(DatabaseError):
+    """Another session holds a lock for longer than this one waits for it."""
 
 
 class TooManyConnections(DatabaseError):

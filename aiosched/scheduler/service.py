@@ -53,6 +53,7 @@ from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity
 from aiosched.scheduler.membership.outage import DatabaseOutage
 from aiosched.scheduler.observability.figure_log import FigureSource
 from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
+from aiosched.scheduler.observability.lock_watch import LockWatch
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.observability.publishing import publish
 from aiosched.scheduler.partitions.partition_loads import measure_loads
@@ -323,7 +324,7 @@ class Scheduler(Actions):
             paused = self.settings.core.dags_are_paused_at_creation
             renewal = list_runs_anew(self.db, self._dags, self.clock, paused=paused)
             listing = group.create_task(renewal, name="listing")
-            publishing = group.create_task(self._publish_figures(), name="publishing")
+            observing = group.create_task(self._observe(), name="observing")
             try:
                 while not self._stopping:
                     try:
@@ -337,7 +338,7 @@ class Scheduler(Actions):
                         await asyncio.sleep(self._outage.failed(error, now=time.monotonic()))
             finally:
                 listing.cancel()
-                publishing.cancel()
+                observing.cancel()
                 if parsing:
                     parsing.cancel()
 
@@ -395,9 +396,13 @@ class Scheduler(Actions):
     def _loads(self) -> Sequence[float | None] | None:
         return None if self._session is None else measure_loads(self._session)
 
-    async def _publish_figures(self) -> None:
+    async def _observe(self) -> None:
+        """Publish figures, and say in the log whose locks commits wait for, until cancelled."""
         source = FigureSource(self._figures, lambda: self.incarnation, lambda: self._owns(0))
-        await publish(self.settings, self.clock, source, lambda: self.db, self.metrics)
+        watch = LockWatch(lambda: () if self._session is None else self._session.env.journals)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(publish(self.settings, self.clock, source, lambda: self.db, self.metrics))
+            group.create_task(watch.keep(lambda: self.db), name="lock watch")
 
     def _receive_view(self, view: Any) -> None:
         if self._incarnation is not None:

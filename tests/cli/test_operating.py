@@ -211,7 +211,7 @@ def test_the_doctor_says_who_can_write_if_the_database_is_read_only(on_db: Cli) 
 
 
 def test_the_doctor_wants_room_on_a_full_disk(on_db: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def full(_: Database) -> None:
+    async def full(_: Database, **__: object) -> None:
         raise asyncpg.DiskFullError("could not extend file: No space left on device")
 
     monkeypatch.setattr(admin, "info", full)

@@ -24,6 +24,7 @@ from aiosched.db.server.failures import (
 from aiosched.errors import (
     AioschedError,
     DatabaseError,
+    DatabaseLocked,
     DatabaseReadOnly,
     DatabaseUnreachable,
     DiskFull,
@@ -57,6 +58,7 @@ DSN = "postgresql://ann:s3cret@db.example:5433/jobs"
         (asyncpg.ReadOnlySQLTransactionError("read-only"), DatabaseReadOnly, "Point the DSN at the primary"),
         (asyncpg.InsufficientPrivilegeError("permission denied for schema public"), DatabaseError, "grant the right"),
         (asyncpg.DiskFullError("No space left on device"), DiskFull, "Make room"),
+        (asyncpg.LockNotAvailableError("lock timeout"), DatabaseLocked, "`aiosched doctor` names the session"),
         (asyncpg.InterfaceError("connection is closed"), DatabaseUnreachable, "connection is closed"),
         (
             asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress"),
@@ -89,6 +91,7 @@ def test_a_failure_becomes_one_line_with_the_next_step(error: Exception, kind: t
         (asyncpg.ReadOnlySQLTransactionError("read-only"), DatabaseReadOnly, "default_transaction_read_only"),
         (asyncpg.InsufficientPrivilegeError("permission denied"), DatabaseError, "refuses a change"),
         (asyncpg.DiskFullError("No space left on device"), DiskFull, "Make room"),
+        (asyncpg.LockNotAvailableError("lock timeout"), DatabaseLocked, "`aiosched doctor` names the session"),
     ],
 )
 def test_of_the_embedded_server_nobody_hears_of_a_dsn(

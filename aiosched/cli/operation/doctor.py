@@ -25,6 +25,7 @@ from aiosched.errors import (
     BundleError,
     ConfigError,
     DatabaseError,
+    DatabaseLocked,
     DatabaseReadOnly,
     DiskFull,
     RemoteStorageError,
@@ -41,6 +42,7 @@ _RECENTLY: Final = timedelta(days=1)  # how long a report that was set aside is 
 _MOST_REPORTS: Final = 20
 _RELEASED_FOR: Final = 3600.0  # seconds that files of XComs may wait to be removed
 _STORE_SECONDS: Final = 10.0  # that the store may take
+_LOCKED_FOR: Final = 5.0  # seconds after which a lock is a finding
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -115,6 +117,8 @@ def fix_of(error: DatabaseError, settings: Settings) -> str:
             return "upgrade aiosched" if error.newer else "aiosched db migrate"
         case DiskFull():
             return "make room on that disk"
+        case DatabaseLocked():
+            return "release the lock"
         case TooManyConnections():
             return "end other sessions, or lower database.pool_size"
         case DatabaseReadOnly():
@@ -249,12 +253,16 @@ async def _bundles(settings: Settings, db: Database) -> AsyncIterator[Finding]:
 
 
 async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[Finding]:
+    from aiosched.db.queries.lock_holders import list_lock_holders
     from aiosched.db.queries.quarantine_queries import list_quarantined, recently_set_aside
     from aiosched.db.server import admin
     from aiosched.db.server.schema_version import check_schema
 
-    found = await admin.info(db)
+    found = await admin.info(db, count=False)
     yield Finding("database", "ok", f"PostgreSQL {found.server_version} at {found.address}, {found.database}")
+    async with db.acquire() as conn:
+        for holder in await list_lock_holders(conn, seconds=_LOCKED_FOR):
+            yield Finding("locks", "error", str(holder), holder.release)
     try:
         await check_schema(db)
     except DatabaseError as error:

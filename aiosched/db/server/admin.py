@@ -66,7 +66,7 @@ class DatabaseInfo:
     size_bytes: int
     revision: str | None  # of the schema; None if aiosched was never installed there
     needed_revision: str
-    tables: Mapping[str, RowCount]  # the main ones; empty unless the schema is current
+    tables: Mapping[str, RowCount]  # the main ones; empty unless counted, and the schema is current
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class ClientCommand:
     environment: Mapping[str, str]
 
 
-async def info(db: Database) -> DatabaseInfo:
-    """Describe the database. Open `db` with `check=False` to include outdated schemas."""
+async def info(db: Database, *, count: bool = True) -> DatabaseInfo:
+    """Describe the database, with a `count` of rows. Open `db` with `check=False` to include outdated schemas."""
     async with db.acquire() as conn:
         server = await conn.fetchrow(SERVER)
         revision = await read_revision(conn)
@@ -90,7 +90,7 @@ async def info(db: Database) -> DatabaseInfo:
             size_bytes=server["size"],
             revision=revision,
             needed_revision=HEAD,
-            tables=await _count_rows(conn) if revision == HEAD else {},
+            tables=await _count_rows(conn) if count and revision == HEAD else {},
         )
 
 

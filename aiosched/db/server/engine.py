@@ -120,11 +120,14 @@ def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
 class Database:
     """One PostgreSQL database. Belongs to the event loop that opened it; create it with `Database.open`."""
 
-    def __init__(self, dsn: str, settings: DatabaseSettings, application_name: str) -> None:
+    def __init__(
+        self, dsn: str, settings: DatabaseSettings, application_name: str, *, lock_timeout: str | None = None
+    ) -> None:
         self.dsn = normalize(dsn)
         self.direct_dsn = None if settings.direct_dsn is None else normalize(settings.direct_dsn)
         self.settings = settings
         self.application_name = application_name
+        self._session = _SESSION if lock_timeout is None else {**_SESSION, "lock_timeout": lock_timeout}
         self._password_file = None if settings.password_file is None else PasswordFile(settings.password_file)
         self.statements: StatementCount | None = None
         self.answers = RequestAnswers(self)
@@ -140,16 +143,18 @@ class Database:
         application_name: str = "aiosched",
         check: bool = True,
         count_statements: bool = False,
+        lock_timeout: str | None = None,
     ) -> Database:
         """Connect to `dsn` (`postgresql://…`, also with `+asyncpg`, also `?host=/socket/folder`).
 
         With `check`, the schema must be current and the server writable. `count_statements` keeps
-        `statements.total` (BEGIN, COMMIT and COPY count), for benchmarks.
+        `statements.total` (BEGIN, COMMIT and COPY count), for benchmarks. `lock_timeout` is that of the sessions, as
+        PostgreSQL reads it (not through a pgbouncer); None: they wait for locks as the server's default says.
 
         Raises ConfigError for an unreadable DSN, DatabaseUnreachable, TooManyConnections,
         UnsupportedDatabase, DatabaseReadOnly, SchemaOutOfDate.
         """
-        self = cls(dsn, settings or DatabaseSettings(), application_name)
+        self = cls(dsn, settings or DatabaseSettings(), application_name, lock_timeout=lock_timeout)
         if count_statements:
             self.statements = StatementCount()
         try:
@@ -284,7 +289,7 @@ class Database:
 
     def _options(self, dsn: str, application_name: str | None = None) -> dict[str, Any]:
         pooled = self.settings.pgbouncer and dsn == self.dsn
-        session = _POOLED_SESSION if pooled else _SESSION
+        session = _POOLED_SESSION if pooled else self._session
         options: dict[str, Any] = {
             "dsn": dsn,
             "timeout": self.settings.connect_timeout,

@@ -16,6 +16,7 @@ import asyncpg
 from aiosched.db.server.dsn import Address, address_of
 from aiosched.errors import (
     DatabaseError,
+    DatabaseLocked,
     DatabaseReadOnly,
     DatabaseUnreachable,
     DiskFull,
@@ -166,6 +167,8 @@ def _explain_embedded(error: BaseException, where: Address) -> DatabaseError | N
             return DatabaseUnreachable(f"The embedded PostgreSQL on {where.host} cannot be used: {said}. {log}")
         case asyncpg.ReadOnlySQLTransactionError():
             return read_only(where)
+        case asyncpg.LockNotAvailableError():
+            return _locked(said, where)
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(f"The embedded PostgreSQL on {where.host} refuses a change: {said}. {log}")
         case _:
@@ -182,6 +185,8 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
             )
         case asyncpg.ReadOnlySQLTransactionError():
             return read_only(where)
+        case asyncpg.LockNotAvailableError():
+            return _locked(said, where)
         case asyncpg.CannotConnectNowError():
             return DatabaseUnreachable(
                 f"PostgreSQL at {where} does not accept connections now: {said}. Try again soon."
@@ -223,6 +228,13 @@ def read_only(where: Address) -> DatabaseReadOnly:
     return DatabaseReadOnly(
         f"PostgreSQL at {where} is read-only: a standby, or default_transaction_read_only is on. "
         "Point the DSN at the primary (several hosts with target_session_attrs=read-write find it)."
+    )
+
+
+def _locked(said: str, where: Address) -> DatabaseLocked:
+    server = f"the embedded PostgreSQL on {where.host}" if where.is_embedded else f"PostgreSQL at {where}"
+    return DatabaseLocked(
+        f"Another session of {server} holds a lock that this needs: {said}. `aiosched doctor` names the session."
     )
 
 

@@ -172,6 +172,7 @@ class Journal:
         self._lock = asyncio.Lock()
         self._pools: dict[str, PoolRow | None] = {}  # as of our last commit, while no other scheduler uses them
         self.was_refused = False  # a batch; set until pools were counted again (partitions/recounting.py)
+        self.present: Transaction | None = None  # the one that is open or about to be
         self._unsettled: list[Backend] = []  # of connections that were lost in the middle of a transaction
 
     @contextlib.asynccontextmanager
@@ -195,6 +196,7 @@ class Journal:
             try:
                 pools = {} if shared else self._pools
                 transaction = Transaction(conn, self._incarnation, pools, shared=shared, keyring=self.keyring)
+                self.present = transaction
                 with self._metrics.journal_commit.time():
                     yield transaction
                     if transaction.is_open:
@@ -208,6 +210,8 @@ class Journal:
                 elif transaction.committing and is_connection_failure(error):
                     self._metrics.unknown_commits += 1
                 raise
+            finally:
+                self.present = None
 
     @contextlib.asynccontextmanager
     async def quiet(self) -> AsyncIterator[DatabaseConnection]:

@@ -70,10 +70,9 @@ class RecountSweep:
 
 async def recount_refused(env: SchedulerEnvironment) -> None:
     """Count the pools if the last batch of a journal was refused: perhaps they were wrong."""
-    journals = (env.journal, env.command_journal)
-    if any(journal.was_refused for journal in journals):
+    if any(journal.was_refused for journal in env.journals):
         await recount_pools(env, {})
-        for journal in journals:
+        for journal in env.journals:
             journal.was_refused = False
 
 

@@ -55,3 +55,8 @@ class SchedulerEnvironment:
     unreadable_reports: UnreadableReports = field(default_factory=UnreadableReports)
     loads: PartitionLoads = field(default_factory=PartitionLoads)
     unremovable: Unremovable = field(default_factory=Unremovable)
+
+    @property
+    def journals(self) -> tuple[Journal, Journal]:
+        """Both of them."""
+        return self.journal, self.command_journal
