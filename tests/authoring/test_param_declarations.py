@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from authoring_builders import attempt_of, run_task
 
-from aiosched import DAG, Asset, EmptyOperator, Param, PythonOperator, dag, task
+from aiosched import DAG, Asset, EmptyOperator, HITLEntryOperator, Param, PythonOperator, dag, task
 from aiosched.authoring.base.params import ParamsDict
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.graph.spec import ParamSpec
@@ -34,11 +34,35 @@ def test_dates_become_text(moment: date) -> None:
     assert Param(moment).value == moment.isoformat()
 
 
-def test_a_schema_that_cannot_be_checked_is_an_error_at_the_authors_line() -> None:
-    with pytest.raises(ParamError, match="no type 'int'") as caught:
-        Param(1, type="int")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"type": "int"}, "there is no type 'int'. Use one of: array, boolean"),
+        ({"enum": "abc"}, "the schema cannot be used: enum: 'abc' is not of type array"),
+        ({"schema": {"examples": "abc"}}, "the schema cannot be used: examples: 'abc' is not of type array"),
+        ({"description": 7}, "the description must be text, not 7"),
+    ],
+)
+def test_a_param_that_cannot_be_used_is_an_error_at_the_authors_line(given: dict[str, Any], message: str) -> None:
+    for declare, owner in (
+        (lambda: DAG("d", params={"p": Param("a", **given)}), "DAG 'd'"),
+        (lambda: DAG("d", schedule="@daily", default_args={"params": {"p": Param("a", **given)}}), "DAG 'd'"),
+        (lambda: EmptyOperator(task_id="t", params={"p": Param("a", **given)}).params, "task 't'"),
+        (lambda: HITLEntryOperator(task_id="t", subject="?", params={"p": Param("a", **given)}), "task 't'"),
+    ):
+        with pytest.raises(ParamError) as caught:
+            declare()
 
-    assert caught.value.file == __file__
+        assert str(caught.value).startswith(f"Param 'p' of {owner}: {message}")
+        assert caught.value.file == __file__
+
+
+def test_tuples_of_a_schema_are_lists() -> None:
+    params = {"p": Param("a", enum=("a", "b"), examples=("a",), type=("string", "null"))}
+
+    assert DAG("d", params=params).to_spec().params["p"].json_schema == {
+        "enum": ["a", "b"], "examples": ["a"], "type": ["string", "null"],
+    }  # fmt: skip
 
 
 def test_params_are_read_as_values_and_declared_as_params() -> None:

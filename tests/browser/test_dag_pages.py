@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Route, expect
@@ -221,6 +222,35 @@ async def test_a_trigger_form_is_made_from_the_schema_and_shows_errors_at_their_
     run = await service.api("GET", "dags/choices/runs/by-form")
     changed = {"fresh": False, "letter": "Dear all,\nhello!!", "names": ["ada", "grace"]}
     assert run["conf"] == {"days": 3, "unit": "fahrenheit"} | changed
+
+
+UNREADABLE: list[dict[str, Any]] = [  # parts of schemas that older versions of aiosched have stored
+    {"type": 7}, {"type": [7]}, {"type": {"a": 1}}, {"type": None}, {"type": "string", "format": "constructor"},
+    {"enum": "abc"}, {"enum": 7}, {"enum": {"a": 1}}, {"examples": "abc"}, {"examples": {"a": 1}}, {"examples": 7},
+    {"title": 7}, {"title": ["a"]}, {"title": {"a": 1}}, {"description": {"a": 1}}, {"format": 7}, {"pattern": [7]},
+    {"minimum": "x"}, {"minimum": None}, {"maximum": [1]}, {"minLength": "x"}, {"maxLength": {"a": 1}},
+    {"items": "abc", "type": "array"}, {"items": [7], "type": "array"}, {"properties": "abc"}, {"anyOf": 7},
+    {"values_display": "abc", "enum": ["a"]}, {"values_display": 7, "enum": ["a"]},
+]  # fmt: skip
+
+
+async def test_a_trigger_form_ignores_what_it_cannot_read_of_a_schema(service: Service, tab: Tab) -> None:
+    schemas = {f"p{number}": schema for number, schema in enumerate(UNREADABLE)}
+    version = (await service.api("GET", "dags/choices"))["version"]
+    found = await service.api("GET", f"dags/choices/versions/{version}")
+    found["spec"]["params"] = {name: {"value": "a", "json_schema": schema} for name, schema in schemas.items()}
+    await tab.page.route("**/api/v1/dags/choices/versions/*", lambda route: route.fulfill(json=found))
+    page = await tab.open("/dags/choices")
+
+    await page.get_by_role("button", name="Trigger …").click()
+
+    form = page.get_by_role("dialog", name="Trigger choices")
+    await expect(form.locator(".field > label")).to_have_text([*schemas, "Logical date (UTC)", "Run id"])
+    await expect(form.locator(".field .help")).to_have_text(
+        ["JSON", "JSON", re.compile("interval"), re.compile("generate")]
+    )
+    await form.get_by_label("p5", exact=True).fill("b")
+    await expect(form.locator(".cli code")).to_have_text("aiosched dags trigger choices -p p5=b")
 
 
 async def test_a_paused_dag_with_a_waiting_run_says_so(service: Service, tab: Tab) -> None:

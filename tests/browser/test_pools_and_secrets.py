@@ -168,6 +168,38 @@ async def test_what_has_a_slash_in_its_name_is_changed_and_deleted(tab: Tab) -> 
     await expect(page.get_by_role("button", name="Delete raw/eu")).to_have_count(0)
 
 
+POOL = ("/pools", "New pool …", {"Name": ""})
+VARIABLE = ("/secrets", "New variable …", {"Key": "", "Value": "a"})
+CONNECTION = ("/secrets?tab=connections", "New connection …", {"Id": "", "Type": "http"})
+RULE = ("/alerts?tab=rules", "New rule …", {"Name": ""})
+
+
+@pytest.mark.parametrize(
+    ("dialog_of", "name", "message"),
+    [
+        (POOL, "..", "The name '..' is a step in a path, so no address could name it: choose another."),
+        (POOL, ".", "The name '.' is a step in a path, so no address could name it: choose another."),
+        (VARIABLE, "..", "The name '..' is a step in a path, so no address could name it: choose another."),
+        (CONNECTION, "..", "The name '..' is a step in a path, so no address could name it: choose another."),
+        (RULE, "..", "The name '..' is a step in a path, so no address could name it: choose another."),
+        (CONNECTION, "raw/eu", "'raw/eu' cannot be the name of a connection: use letters, digits"),
+        (CONNECTION, "a/../b", "'a/../b' cannot be the name of a connection: use letters, digits"),
+    ],
+)
+async def test_a_name_that_cannot_be_is_refused_in_words(
+    tab: Tab, dialog_of: tuple[str, str, dict[str, str]], name: str, message: str
+) -> None:
+    tab.expected.append("422")
+    path, button, fields = dialog_of
+    dialog = await open_dialog(await tab.open(path), button)
+    for label, text in fields.items():
+        await dialog.get_by_label(label, exact=True).fill(text or name)
+
+    await save(dialog)
+
+    await expect(dialog.get_by_text(message)).to_be_visible()
+
+
 async def test_a_pool_that_is_being_deleted_is_not_read_again(service: Service, tab: Tab) -> None:
     await service.api("PUT", "pools/gone", json={"slots": 3})
     page = await tab.open("/pools?pool=gone")

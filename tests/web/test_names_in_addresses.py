@@ -62,6 +62,23 @@ async def test_a_pool_with_a_slash_has_its_pages(api: httpx2.AsyncClient, name: 
     assert "holders" in answers[1].json()
 
 
+@pytest.mark.parametrize("name", ["raw/eu", "a/../b"])
+async def test_a_connection_with_a_slash_is_refused_in_words(api: httpx2.AsyncClient, name: str) -> None:
+    stored = await api.put(at("connections", name), json={"conn_type": "http"})
+    deleted = await api.delete(at("connections", name))
+
+    assert (stored.status_code, deleted.status_code) == (422, 404)
+    assert f"{name!r} cannot be the name of a connection: use letters, digits" in stored.json()["detail"]
+
+
+@pytest.mark.parametrize(("kind", "body"), [*BODIES.items(), ("connections", {"conn_type": "http"})])
+async def test_a_name_with_nul_is_refused_in_words(api: httpx2.AsyncClient, kind: str, body: Mapping[str, Any]) -> None:
+    answer = await api.put(at(kind, "a\0b"), json=body)
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith(": contains a NUL character, which PostgreSQL cannot store")
+
+
 async def test_a_stored_pool_that_is_named_as_a_page_of_another_can_be_deleted(
     db: Database, api: httpx2.AsyncClient
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.location import author_location
-from aiosched.core.graph.params import check_schema, check_value
+from aiosched.core.graph.params import check_value, find_schema_problem
 from aiosched.core.graph.secret_params import holds_secrets
 from aiosched.core.graph.spec import ParamSpec
 from aiosched.core.values.masking import MASK
@@ -30,21 +30,22 @@ class Param:
     """
 
     def __init__(self, default: Any = NOTSET, description: str | None = None, **schema: Any) -> None:
-        where = author_location()
+        self.origin = author_location()
         nested = schema.pop("schema", None)
         self.schema: dict[str, Any] = {**(nested or {}), **schema}
         self.description = description
         self.value = default.isoformat() if isinstance(default, date | datetime) else default
-        try:
-            check_schema("default=" + repr(default), self.schema)
-        except ParamError as error:
-            raise fail(str(error), where, kind=ParamError) from None
-        self.origin = where
 
     @property
     def has_value(self) -> bool:
         """Whether there is a default."""
         return self.value is not NOTSET
+
+    def find_problem(self) -> str | None:
+        """The problem with the description or the schema, as a sentence; None if they can be used."""
+        if not isinstance(self.description, str | None):
+            return f"the description must be text, not {self.description!r}."
+        return find_schema_problem(self.schema)
 
     def resolve(self, name: str = "value") -> Any:
         """The default, checked; raises ParamError naming the param when it is missing or does not match the schema."""
@@ -67,9 +68,13 @@ class Param:
 
 
 class ParamsDict(MutableMapping[str, Any]):
-    """Params by name. Reading gives values; plain values become `Param`s without a schema."""
+    """Params by name. Reading gives values; plain values become `Param`s without a schema.
 
-    def __init__(self, params: Mapping[str, Any] | None = None) -> None:
+    `owner` says in errors whose they are, such as `DAG 'd'`. Raises ParamError for a param that cannot be used.
+    """
+
+    def __init__(self, params: Mapping[str, Any] | None = None, *, owner: str = "") -> None:
+        self._owner = owner
         self._params: dict[str, Param] = {}
         source = params._params if isinstance(params, ParamsDict) else params or {}
         for name, value in source.items():
@@ -80,7 +85,11 @@ class ParamsDict(MutableMapping[str, Any]):
         return None if value is NOTSET else value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._params[name] = value if isinstance(value, Param) else Param(value)
+        param = value if isinstance(value, Param) else Param(value)
+        if (problem := param.find_problem()) is not None:
+            of = f" of {self._owner}" if self._owner else ""
+            raise fail(f"Param {name!r}{of}: {problem}", param.origin, kind=ParamError)
+        self._params[name] = param
 
     def __delitem__(self, name: str) -> None:
         del self._params[name]

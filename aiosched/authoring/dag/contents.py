@@ -78,7 +78,8 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.fileloc = where.file if where else ""
         self.description = description
         self.default_args = dict(default_args or {})
-        self.params = ParamsDict({**(self.default_args.pop("params", None) or {}), **(params or {})})
+        given = {**(self.default_args.pop("params", None) or {}), **(params or {})}
+        self.params = ParamsDict(given, owner=f"DAG {self.dag_id!r}")
         self.start_date = optional_aware("start_date", start_date or self.default_args.get("start_date"), where)
         self.end_date = optional_aware("end_date", end_date or self.default_args.get("end_date"), where)
         self.timezone = zone_name(self.start_date, where) if self.start_date else defaults().timezone

@@ -71,7 +71,7 @@ class HITLOperator(BaseOperator):
         self.options = [options] if isinstance(options, str) else list(options)
         self.multiple = multiple
         self.defaults = [defaults] if isinstance(defaults, str) else None if defaults is None else list(defaults)
-        self.input_params = ParamsDict(params)
+        self.input_params = ParamsDict(params, owner=f"task {self.task_id!r}")
         self.notifiers = [notifiers] if callable(notifiers) else list(notifiers or ())
         self.assigned_users = _names(assigned_users)
         self.response_timeout = checks.optional_duration("response_timeout", response_timeout, self._origin)

@@ -351,7 +351,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         from aiosched.authoring.base.params import ParamsDict
 
         outer = self.dag.params if self.dag is not None else {}
-        return ParamsDict({**outer, **self._params})
+        return ParamsDict({**outer, **self._params}, owner=f"task {self.task_id!r}")
 
     # Dependencies
 

@@ -64,30 +64,30 @@ def find_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def check_schema(name: str, schema: Mapping[str, Any]) -> None:
-    """Raise ParamError for a schema that `find_problem` does not support."""
-    unknown = sorted(UNSUPPORTED & schema.keys())
-    if unknown:
-        raise ParamError(f"Param {name!r}: the schema keyword {unknown[0]!r} is not supported. Check it in a task.")
-    wanted = schema.get("type")
-    for kind in [wanted] if isinstance(wanted, str) else wanted or ():
+def find_schema_problem(schema: Mapping[str, Any]) -> str | None:
+    """The problem with a schema that `find_problem` could not use, or a form not show; None if there is none."""
+    if unknown := sorted(UNSUPPORTED & schema.keys()):
+        return f"the schema keyword {unknown[0]!r} is not supported. Check it in a task."
+    if (problem := find_problem(schema, _SCHEMA_OF_SCHEMAS)) is not None:
+        return f"the schema cannot be used: {problem}."
+    kinds = schema.get("type", ())
+    for kind in [kinds] if isinstance(kinds, str) else kinds:
         if kind not in _TYPES:
-            raise ParamError(f"Param {name!r}: there is no type {kind!r}. Use one of: {', '.join(sorted(_TYPES))}.")
-    if isinstance(pattern := schema.get("pattern"), str):
+            return f"there is no type {kind!r}. Use one of: {', '.join(sorted(_TYPES))}."
+    if "pattern" in schema:
         try:
-            searcher(pattern)
+            searcher(schema["pattern"])
         except PatternError as error:
-            raise ParamError(f"Param {name!r}: the pattern {pattern!r:.200} cannot be used: {error}.") from None
-    for inner in _inner_schemas(schema):
-        check_schema(name, inner)
+            return f"the pattern {schema['pattern']!r:.200} cannot be used: {error}."
+    return next((problem for inner in _inner_schemas(schema) if (problem := find_schema_problem(inner))), None)
 
 
 def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The schemas of parts of the value, and alternatives for it."""
-    found = [*(schema.get("properties") or {}).values()]
+    found = [*schema.get("properties", {}).values()]
     found += [schema.get(keyword) for keyword in ("items", "additionalProperties", "not")]
     for keyword in ("anyOf", "allOf", "oneOf"):
-        found += schema.get(keyword) or ()
+        found += schema.get(keyword, ())
     yield from (inner for inner in found if isinstance(inner, Mapping))
 
 
@@ -282,5 +282,32 @@ _CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         "oneOf": _one_of,
         "allOf": _all_of,
         "not": _not,
+    }
+)
+
+_TEXT: Final = {"type": "string"}
+_LIST: Final = {"type": "array"}
+_OBJECT: Final = {"type": "object"}
+_NUMBER: Final = {"type": "number"}
+_COUNT: Final = {"type": "integer"}
+_SCHEMA_OR_NOT: Final = {"type": ["object", "boolean"]}
+_SCHEMAS: Final = {"type": "array", "items": _OBJECT}
+_SCHEMA_OF_SCHEMAS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "properties": {
+            "type": {"type": ["string", "array"], "items": _TEXT},
+            **dict.fromkeys(("title", "description", "format", "pattern"), _TEXT),
+            **dict.fromkeys(("enum", "examples"), _LIST),
+            **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
+            "multipleOf": {**_NUMBER, "exclusiveMinimum": 0},
+            **dict.fromkeys(("minLength", "minItems", "minProperties"), _COUNT),
+            **dict.fromkeys(("maxLength", "maxItems", "maxProperties"), _COUNT),
+            "uniqueItems": {"type": "boolean"},
+            "required": {"type": "array", "items": _TEXT},
+            "properties": {"type": "object", "additionalProperties": _SCHEMA_OR_NOT},
+            **dict.fromkeys(("items", "additionalProperties"), _SCHEMA_OR_NOT),
+            **dict.fromkeys(("anyOf", "oneOf", "allOf"), _SCHEMAS),
+            **dict.fromkeys(("not", "values_display"), _OBJECT),
+        }
     }
 )

@@ -135,6 +135,12 @@ async def _note_refusal(db: Database, request: Request, problem: Problem) -> Non
         logger.warning("the audit log has no entry of a refusal (%s of %s): %s", about, actor().who, error)
 
 
+def _words(error: Mapping[str, Any]) -> str:
+    if error["type"] == "string_pattern_mismatch" and "\0" in error["input"]:
+        return "contains a NUL character, which PostgreSQL cannot store"
+    return str(error["msg"])
+
+
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ProblemDetails, "description": "An error"}}
 
 
@@ -152,7 +158,7 @@ def install(app: FastAPI, db: Database) -> None:
 
     async def unusable(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        fields = [Field(where=".".join(map(str, e["loc"])), message=e["msg"]) for e in error.errors()]
+        fields = [Field(where=".".join(map(str, e["loc"])), message=_words(e)) for e in error.errors()]
         detail = "; ".join(f"{field.where}: {field.message}" for field in fields[:3])
         return Problem(422, "unusable-request", detail, fields=fields).response()
 

@@ -158,7 +158,7 @@ async def list_connection_types() -> Page[ConnectionTypeResource]:
     return Page(items=[ConnectionTypeResource.model_validate(one) for one in known.values()])
 
 
-@router.put("/connections/{conn_id}")
+@router.put("/connections/{conn_id:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_connection(
     request_client: TheRequestClient, sight: TheSight, conn_id: Key, body: NewConnection, existing: TheCondition
@@ -174,7 +174,7 @@ async def set_connection(
     return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
 
 
-@router.delete("/connections/{conn_id}", status_code=204)
+@router.delete("/connections/{conn_id:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def delete_connection(request_client: TheRequestClient, sight: TheSight, conn_id: Key) -> Response:
     """Delete a connection."""

@@ -139,6 +139,12 @@ async function ask(method, path, options = {}) {
 
 /** @type {typeof call} */
 async function send(method, path, { params, body, headers, raw = false, signal: abort } = {}) {
+  const step = path.split("/").find((part) => part === "." || part === "..");
+  if (step) {
+    // The browser would leave it out of the address, and so ask for something else.
+    const detail = `The name '${step}' is a step in a path, so no address could name it: choose another.`;
+    throw new Problem({ code: "refused", detail }, 409);
+  }
   const tooLong = AbortSignal.timeout(LONGEST);
   let response;
   try {

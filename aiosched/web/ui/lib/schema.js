@@ -26,6 +26,44 @@ import { typed } from "./json.js";
  * @typedef {string | boolean} FieldText
  */
 
+/** @param {unknown} value */
+const isText = (value) => typeof value === "string";
+/** @param {unknown} value */
+const isNumber = (value) => typeof value === "number";
+/** @param {unknown} value */
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** @type {Record<keyof Schema, (value: unknown) => boolean>} */
+const READABLE = {
+  type: (value) => [value].flat().every(isText),
+  enum: Array.isArray,
+  const: (value) => value !== undefined,
+  format: isText,
+  items: isObject,
+  minimum: isNumber,
+  maximum: isNumber,
+  minLength: isNumber,
+  maxLength: isNumber,
+  pattern: isText,
+  title: isText,
+  description: isText,
+  examples: Array.isArray,
+  values_display: isObject,
+};
+
+/**
+ * What is used of a param's schema. A keyword of the wrong kind is left out: older versions of aiosched stored such.
+ * @param {Param | undefined} param
+ * @returns {Schema}
+ */
+export function schemaOf(param) {
+  const given = param?.json_schema ?? {};
+  const keywords = /** @type {(keyof Schema)[]} */ (Object.keys(READABLE));
+  return Object.fromEntries(
+    keywords.filter((one) => READABLE[one](given[one])).map((one) => [one, given[one]]),
+  );
+}
+
 /**
  * @param {Schema} schema
  * @returns {string[]}
@@ -48,8 +86,10 @@ export function kindOf(schema, value) {
   return type === "string" ? kindOfText(schema.format ?? "", String(value ?? "")) : "json";
 }
 
-/** @type {Record<string, RegExp>} */
-const FITTING = { date: /^(\d{4}-\d\d-\d\d)?$/, time: /^(\d\d:\d\d(:\d\d)?)?$/ };
+const FITTING = new Map([
+  ["date", /^(\d{4}-\d\d-\d\d)?$/],
+  ["time", /^(\d\d:\d\d(:\d\d)?)?$/],
+]);
 
 /**
  * A field of the format if it can hold `text`: a browser's field of a time can hold none with an offset.
@@ -57,7 +97,7 @@ const FITTING = { date: /^(\d{4}-\d\d-\d\d)?$/, time: /^(\d\d:\d\d(:\d\d)?)?$/ }
  * @param {string} text
  */
 function kindOfText(format, text) {
-  if (["date-time", "multiline", "password"].includes(format) || FITTING[format]?.test(text)) return format;
+  if (["date-time", "multiline", "password"].includes(format) || FITTING.get(format)?.test(text)) return format;
   return /[\r\n]/.test(text) ? "multiline" : "text";
 }
 

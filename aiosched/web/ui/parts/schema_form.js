@@ -1,6 +1,6 @@
 // Form fields generated from params and their JSON schemas, each with its error below.
 import { html } from "../lib/html.js";
-import { kindOf, limitsOf, mayBeNull, valuesOf } from "../lib/schema.js";
+import { kindOf, limitsOf, mayBeNull, schemaOf, valuesOf } from "../lib/schema.js";
 
 /** @typedef {import("../lib/schema.js").FieldText} FieldText */
 /** @typedef {import("../lib/schema.js").Param} Param */
@@ -79,7 +79,7 @@ function Control({ id, kind, schema, text, onText, wrong, described }) {
  * @param {{ name: string, param: Param, text: FieldText, onText: (text: FieldText) => void, wrong?: string }} props
  */
 export function Field({ name, param, text, onText, wrong }) {
-  const schema = param.json_schema ?? {};
+  const schema = schemaOf(param);
   const kind = kindOf(schema, param.value);
   const id = `param-${name}`;
   const limits = limitsOf(schema);

@@ -1,5 +1,5 @@
 // The conf of a triggered run: the params that differ from their defaults.
-import { kindOf, toText, toValue } from "../../lib/schema.js";
+import { kindOf, schemaOf, toText, toValue } from "../../lib/schema.js";
 import { objectOf } from "../facts.js";
 
 /** @typedef {import("../../lib/schema.js").FieldText} FieldText */
@@ -28,7 +28,7 @@ export function confOf(params, texts, more) {
   /** @type {Record<string, string>} */
   const wrong = confError ? { conf: confError } : {};
   for (const [name, param] of Object.entries(params)) {
-    const schema = param.json_schema ?? {};
+    const schema = schemaOf(param);
     const kind = kindOf(schema, param.value);
     if ((!param.required || kind === "password") && texts[name] === toText(kind, param.value)) continue;
     try {
@@ -47,7 +47,7 @@ export function confOf(params, texts, more) {
  */
 export const flagsOf = (params, conf) =>
   Object.entries(conf).flatMap(([name, value]) => {
-    const shown = kindOf(params[name]?.json_schema ?? {}, value) === "password" ? "***" : value;
+    const shown = kindOf(schemaOf(params[name]), value) === "password" ? "***" : value;
     const isText = typeof shown === "string" && !looksLikeJson(shown);
     return ["-p", `${name}=${isText ? shown : JSON.stringify(shown)}`];
   });
@@ -58,8 +58,8 @@ export const flagsOf = (params, conf) =>
  */
 export const textsOf = (params) =>
   Object.fromEntries(
-    Object.entries(params).map(([name, { json_schema, value }]) => [
+    Object.entries(params).map(([name, param]) => [
       name,
-      toText(kindOf(json_schema ?? {}, value), value),
+      toText(kindOf(schemaOf(param), param.value), param.value),
     ]),
   );
