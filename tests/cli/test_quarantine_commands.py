@@ -1,4 +1,4 @@
-"""What commands and the screen of `serve` say of a DAG in quarantine."""
+"""What commands and the screen of `serve` say of a DAG in quarantine; what the doctor says of other things left."""
 
 from __future__ import annotations
 
@@ -169,4 +169,43 @@ def test_the_doctor_names_a_report_that_was_set_aside_lately(on_db: Cli) -> None
     assert found["text"].startswith(
         "sales r extract[2]: the report 'success' of try 1 could not be processed 3 times (KeyError: 7); "
         "it is kept as row 1 of set_aside_report since "
+    )
+
+
+def test_the_doctor_counts_the_callbacks_that_were_given_up_and_names_the_newest(on_db: Cli) -> None:
+    async def seed_callbacks(db: Database) -> None:
+        callbacks: list[tuple[str, str, dict[str, Any]]] = [
+            ("sales", "r1", {"kind": "dag_failure", "task_id": "load", "given_up_at": NOON}),
+            ("sales", "r2", {"kind": "task_failure", "task_id": "load", "map_index": 2, "given_up_at": NOON}),
+            ("sales", "r3", {"kind": "dag_failure", "given_up_at": None}),  # waits
+            ("refunds", "r", {"kind": "dag_success", "task_id": "load", "given_up_at": NOON}),
+        ]
+        versions = {dag: await add_dag(db, dag) for dag in ("sales", "refunds")}
+        for dag, run_id, columns in callbacks:
+            run = await add_run(db, dag, versions[dag], run_id)
+            async with db.acquire() as conn:
+                row = {
+                    "partition": 0,
+                    "dag_id": dag,
+                    "run_id": run,
+                    "attempts": 3,
+                    "error": "the worker process ended\n",
+                }
+                await insert(conn, "callback_outbox", row | columns)
+
+    on_db.work(seed_callbacks)
+
+    refunds, sales = [each for each in on_db.json("doctor", code=1) if each["check"] == "callbacks"]
+
+    assert refunds["text"] == (
+        "refunds r: dag_success was lost 3 times, and given up at 2026-11-20 12:00:00 UTC (the worker process ended)"
+    )
+    assert sales["text"] == (
+        "sales r2 load[2]: task_failure was lost 3 times, and given up at 2026-11-20 12:00:00 UTC "
+        "(the worker process ended); 1 more of this DAG"
+    )
+    assert sales["status"] == "warning"
+    assert sales["fix"] == (
+        "correct the callback; its log is callback=task_failure/attempt=2.log of that run; "
+        "its row stays in callback_outbox until the run is removed"
     )

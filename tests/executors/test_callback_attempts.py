@@ -102,6 +102,7 @@ def test_all_callbacks_run_and_those_that_raised_are_named_and_logged(tmp_path: 
     log = log_path(tmp_path, one)
     assert log.parts[-2:] == ("callback=dag_failure", "attempt=12.log")
     assert "ValueError: no mail server" in log.read_text()
+    assert "INFO  aiosched  running callback bad\n" in log.read_text()
 
 
 def test_a_task_callback_sees_the_current_context_and_the_exception() -> None:

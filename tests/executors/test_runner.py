@@ -147,6 +147,36 @@ def test_callbacks_get_the_exception_and_one_that_raises_does_not_stop_the_other
     assert "callback broken raised RuntimeError: callback broke" in log_path(tmp_path, attempt("t")).read_text()
 
 
+@pytest.mark.parametrize(
+    ("function", "max_tries", "callback"),
+    [
+        (int, 0, "on_execute_callback"),
+        (int, 0, "on_success_callback"),
+        (raising(ValueError()), 0, "on_failure_callback"),
+        (raising(ValueError()), 1, "on_retry_callback"),
+        (raising(SkipTask()), 0, "on_skipped_callback"),
+    ],
+)
+def test_while_a_callback_runs_the_log_names_it(
+    tmp_path: Path, function: Callable[..., Any], max_tries: int, callback: str
+) -> None:
+    seen: list[str] = []
+    one = attempt("t", max_tries=max_tries)
+
+    def look(context: Any) -> None:
+        seen.append(log_path(tmp_path, one).read_text().splitlines()[-1])
+
+    async def look_later(context: Any) -> None:
+        look(context)
+
+    run(a_dag(function, **{callback: [look, look_later]}), one, logs_folder=tmp_path)
+
+    assert [line.partition("Z ")[2] for line in seen] == [
+        f"INFO  aiosched  running {callback} look",
+        f"INFO  aiosched  running {callback} look_later",
+    ]
+
+
 def test_callbacks_see_the_context_and_the_reason() -> None:
     seen: list[Any] = []
 

@@ -142,7 +142,9 @@ async def test_a_delivery_that_fails_is_shown_on_its_rule_and_tried_again(dsn: s
         assert ("sales", True, None, 0, True) in await shown(it)
 
 
-async def test_a_delivery_that_is_lost_with_its_worker_is_made_again(dsn: str, clock: FakeClock) -> None:
+async def test_a_delivery_that_is_lost_with_its_worker_is_made_again(
+    dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
         await add_rule(it, AlertKind.RUN_FAILED)
         await it.advance(1)
@@ -155,6 +157,8 @@ async def test_a_delivery_that_is_lost_with_its_worker_is_made_again(dsn: str, c
         await it.advance(30)
         assert await it.fetch("SELECT 1 FROM callback_outbox") == []
         assert (await shown(it))[0] == ("sales", True, "opened", 1, False)
+        assert "an alert could not be delivered, and is tried again: worker killed" in caplog.messages
+        assert "callback_outbox" not in caplog.text  # its row is gone
         await it.advance(31)
         await end_delivery(it)
         assert (await shown(it))[0] == ("sales", True, None, 0, True)

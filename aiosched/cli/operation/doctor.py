@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _RECENTLY: Final = timedelta(days=1)  # how long a report that was set aside is a finding
 _MOST_REPORTS: Final = 20
+_MOST_DAGS: Final = 20  # whose callbacks were given up
 _RELEASED_FOR: Final = 3600.0  # seconds that files of XComs may wait to be removed
 _STORE_SECONDS: Final = 10.0  # that the store may take
 _LOCKED_FOR: Final = 5.0  # seconds after which a lock is a finding
@@ -254,7 +255,7 @@ async def _bundles(settings: Settings, db: Database) -> AsyncIterator[Finding]:
 
 async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[Finding]:
     from aiosched.db.queries.lock_holders import list_lock_holders
-    from aiosched.db.queries.quarantine_queries import list_quarantined, recently_set_aside
+    from aiosched.db.queries.quarantine_queries import list_quarantined, newest_given_up, recently_set_aside
     from aiosched.db.server import admin
     from aiosched.db.server.schema_version import check_schema
 
@@ -278,6 +279,12 @@ async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[F
         yield Finding("quarantine", "error", f"{held}; tried again at {instant(held.retry_at)}", held.release)
     for report in await recently_set_aside(db, SystemClock().now() - _RECENTLY, limit=_MOST_REPORTS):
         yield Finding("reports", "error", f"{report.task}: {report}", "please report it: a bug in aiosched")
+    for callback in await newest_given_up(db, limit=_MOST_DAGS):
+        fix = (
+            f"correct the callback; its log is {callback.log} of that run; "
+            "its row stays in callback_outbox until the run is removed"
+        )
+        yield Finding("callbacks", "warning", str(callback), fix)
     async for finding in _parsing(db):
         yield finding
     async for finding in _released_xcoms(db):

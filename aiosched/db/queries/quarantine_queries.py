@@ -1,6 +1,6 @@
-"""Queries on DAGs in quarantine and on reports that are set aside, for people. Read only.
+"""Queries on DAGs in quarantine, reports that are set aside and callbacks that are given up, for people. Read only.
 
-A row with `tried_at` is not one of them: its DAG was taken up again, and only its failures are not forgotten yet.
+A DAG whose row has `tried_at` is not in quarantine: it was taken up again, and only its failures are not forgotten yet.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.values.ids import instance_name
 from aiosched.core.values.instants import stamp
 from aiosched.db.access.sight import Seen, SightedStatement
 from aiosched.db.server.connection import DatabaseConnection
@@ -134,3 +135,54 @@ async def recently_set_aside(db: Database, since: datetime, *, limit: int) -> li
 async def set_aside_of(conn: DatabaseConnection, run: int, task_index: int, map_index: int) -> list[SetAsideRow]:
     """The newest reports of a task instance that are set aside; at most three."""
     return [SetAsideRow(*row) for row in await conn.fetch(SET_ASIDE_OF, run, task_index, map_index)]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUpRow:
+    """The newest callback of a DAG that was given up, and is kept as row `id` of callback_outbox.
+
+    `task_id` is None for callbacks of runs. `others` more of the DAG were given up.
+    """
+
+    id: int
+    dag_id: str
+    run_id: str
+    task_id: str | None
+    map_index: int
+    kind: str
+    deliveries: int
+    error: str
+    given_up_at: datetime
+    others: int
+
+    def __str__(self) -> str:
+        error = textwrap.shorten(self.error, _LONGEST_ERROR, placeholder=" …")
+        whose = f"{self.dag_id} {self.run_id}"
+        if self.task_id is not None:
+            whose += f" {instance_name(self.task_id, self.map_index)}"
+        more = f"; {self.others} more of this DAG" if self.others else ""
+        return (
+            f"{whose}: {self.kind} was lost {self.deliveries} times, and given up at {stamp(self.given_up_at)} "
+            f"({error}){more}"
+        )
+
+    @property
+    def log(self) -> str:
+        """Its log file, in the folder of its run."""
+        return f"callback={self.kind}/attempt={self.id}.log"
+
+
+# Deliveries of alerts, which have no run, are made again. There are few such rows.
+GIVEN_UP: Final = """
+    SELECT DISTINCT ON (c.dag_id) c.id, c.dag_id, r.run_id, CASE WHEN c.kind LIKE 'task_%' THEN c.task_id END,
+           coalesce(c.map_index, -1), c.kind, c.attempts, coalesce(c.error, ''), c.given_up_at,
+           count(*) OVER (PARTITION BY c.dag_id)::int - 1
+      FROM callback_outbox AS c JOIN dag_run AS r ON r.id = c.run_id
+     WHERE c.given_up_at IS NOT NULL ORDER BY c.dag_id, c.given_up_at DESC, c.id DESC LIMIT $1
+"""
+
+
+async def newest_given_up(db: Database, *, limit: int) -> list[GivenUpRow]:
+    """The newest callback that was given up of each DAG, by DAG."""
+    async with db.acquire() as conn:
+        return [GivenUpRow(*row) for row in await conn.fetch(GIVEN_UP, limit)]

@@ -236,7 +236,7 @@ class CallbackExecution(Execution):
             if call.kind == "sla_miss":
                 await self._notify_missed_slas(call, dag, context)
             else:
-                await self._call_all(callbacks_of(call, dag))
+                await self._call_all("callback", callbacks_of(call, dag))
         if self._failed:
             return self._report(Outcome.FAILED, reason="; ".join(self._failed))
         return self._report(Outcome.SUCCESS)
@@ -255,7 +255,7 @@ class CallbackExecution(Execution):
                 notifier = notifier_of(given["notifier"], given["arguments"], facts)
             except AioschedError as error:
                 return self._report(Outcome.FAILED, reason=str(error))
-            await self._call_all([notifier])
+            await self._call_all("callback", [notifier])
         return self._report(Outcome.FAILED if self._failed else Outcome.SUCCESS, reason="; ".join(self._failed) or None)
 
     async def _report_fields(self, call: CallbackCall, dag: DAG, context: Context) -> Report:
@@ -278,6 +278,7 @@ class CallbackExecution(Execution):
         missed = msgspec.json.decode(answer, type=MissedSlas)
         if missed.slas:
             for name, function, arguments in missed.calls(dag, context):
+                self._log("INFO", f"running {name}")
                 await self._guarded(name, function, *arguments)
 
     def _context(self, call: CallbackCall, dag: DAG) -> Context:

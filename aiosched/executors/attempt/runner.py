@@ -164,7 +164,7 @@ class Execution:
                     raise
                 return await self.conclude(error)
             if self._plan is not None and self._plan.on_success:
-                await self._after(self._plan.on_success)
+                await self._after("on_success_callback", self._plan.on_success)
             await self._tell_listeners(TaskState.SUCCESS)
             return report
         except BaseException as error:  # not the task's fault, but every attempt gets a report
@@ -224,7 +224,7 @@ class Execution:
                 self._label(operator, context)
             asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}
             if plan.on_execute:
-                await self._call_all(plan.on_execute)
+                await self._call_all("on_execute_callback", plan.on_execute)
             await self._tell_listeners(TaskState.RUNNING)
             operator.pre_execute(context)
             if attempt.resume is None:
@@ -327,7 +327,7 @@ class Execution:
             self._log("INFO", f"skipped: {reason}")
             report = self._report(Outcome.SKIPPED, reason=reason, **pushed)
             if self._plan is not None:
-                await self._after(self._plan.on_skipped, error, reason)
+                await self._after("on_skipped_callback", self._plan.on_skipped, error, reason)
             await self._tell_listeners(TaskState.SKIPPED)
             return report
         if isinstance(error, TaskTimeout):
@@ -343,7 +343,8 @@ class Execution:
             Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, **pushed
         )
         if (plan := self._plan) is not None:
-            await self._after(plan.on_retry if retries else plan.on_failure, error, reason)
+            which = ("on_retry_callback", plan.on_retry) if retries else ("on_failure_callback", plan.on_failure)
+            await self._after(*which, error, reason)
         await self._tell_listeners(TaskState.FAILED, error)
         return report
 
@@ -399,16 +400,23 @@ class Execution:
             await self._guarded("on_kill", self.operator.on_kill)
 
     async def _after(
-        self, callbacks: Sequence[Callable[..., Any]], error: BaseException | None = None, reason: str | None = None
+        self,
+        kind: str,
+        callbacks: Sequence[Callable[..., Any]],
+        error: BaseException | None = None,
+        reason: str | None = None,
     ) -> None:
         if callbacks and self.context is not None:
             self.context.update(exception=error, reason=reason)
             with current_context(self.context):
-                await self._call_all(callbacks)
+                await self._call_all(kind, callbacks)
 
-    async def _call_all(self, callbacks: Sequence[Callable[..., Any]]) -> None:
+    async def _call_all(self, kind: str, callbacks: Sequence[Callable[..., Any]]) -> None:
+        """Call them, each after a line in the log: one that hangs keeps the task running."""
         for callback in callbacks:
-            await self._guarded(f"callback {getattr(callback, '__name__', callback)!s}", callback, self.context)
+            name = f"{kind} {getattr(callback, '__name__', callback)!s}"
+            self._log("INFO", f"running {name}")
+            await self._guarded(name, callback, self.context)
 
     async def _tell_listeners(self, state: TaskState, error: BaseException | None = None) -> None:
         """Call the listeners of plugins. For an attempt that shares its loop they run in a thread: they may block."""

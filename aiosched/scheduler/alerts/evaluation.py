@@ -169,7 +169,9 @@ class AlertLoop:
             conn = transaction.conn
             if lost := await alerts.given_up(conn):
                 for callback, error in lost.items():
-                    await alerts.note_failed(conn, callback, error or "its worker died", now)
+                    reason = error or "its worker died"
+                    logger.warning("an alert could not be delivered, and is tried again: %s", reason)
+                    await alerts.note_failed(conn, callback, reason, now)
                 await delete_callbacks(conn, list(lost))
             ready = due({rule.id: rule for rule in rules}, await alerts.live_alerts(conn), now)
             requests = await alerts.request_deliveries(conn, [alert.id for alert in ready]) if ready else {}

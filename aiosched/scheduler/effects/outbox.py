@@ -10,7 +10,8 @@ The outcome of a delivery:
   deleted. A failure is logged and not repeated, because the request's other callbacks did run, and
   the callback's side effects before it raised have happened.
 - It was lost with its worker or scheduler, or killed its process: it is delivered again, up to three times in all.
-  After that it is logged, and its row stays in `callback_outbox` with `given_up_at` and `error`.
+  After that it is logged, and its row stays in `callback_outbox` with `given_up_at` and `error`, until its run is
+  removed. `aiosched doctor` names it.
 
 Requests to announce an alert go the same way; what follows is in scheduler/alerts, which has failed ones tried again.
 
@@ -21,11 +22,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
 from aiosched.core.run.board import Run
 from aiosched.core.slots.callback_places import next_callbacks
-from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
+from aiosched.core.values.messages import Attempt, AttemptKey, CallbackCall, Outcome, Report
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import outbox
 from aiosched.db.statements.outbox import Delivery, WaitingCallback
@@ -87,20 +88,20 @@ async def _deliver(session: Session) -> None:
     reports, chosen = list(attempts.callbacks.reports), _chosen(session)
     async with session.env.command_journal.transaction() as transaction:
         await alert_delivery.settle(transaction.conn, [r for r in _ran(reports) if alert_delivery.is_alert(r)], now)
-        again = await _settle(transaction.conn, reports)
+        again = await _settle(session, transaction.conn, reports)
     for report in reports:
         attempts.callbacks.reports.popleft()
         number = report.key.try_number
-        callback = attempts.callbacks.end(number)
-        if callback is not None and number in again:
-            session.outbox.waiting.add({number: callback})
+        running = attempts.callbacks.end(number)
+        if running is not None and number in again:
+            session.outbox.waiting.add({number: running.request})
 
     async def begin(callbacks: Sequence[int]) -> None:
         async with session.env.command_journal.transaction() as transaction:
             ready = await _prepare(session, transaction.conn, callbacks)
         for callback in callbacks:
             session.outbox.waiting.remove(callback, chosen[callback].dag_id)
-        attempts.callbacks.begin({callback: chosen[callback] for callback in ready}, session.env.clock.monotonic())
+        attempts.callbacks.begin(chosen, ready, session.env.clock.monotonic())
         session.env.executor.submit(session.env.confs.open_for_tasks(ready.values()))
 
     if chosen:
@@ -108,21 +109,23 @@ async def _deliver(session: Session) -> None:
             session.outbox.waiting.remove(number, chosen[number].dag_id)  # its row stays; the next session tries again
 
 
-async def _settle(conn: DatabaseConnection, reports: Collection[Report]) -> set[int]:
+async def _settle(session: Session, conn: DatabaseConnection, reports: Collection[Report]) -> set[int]:
     """Store the outcomes of deliveries; returns the ids of those to deliver again."""
-    ran = _ran(reports)
+    ran, running = _ran(reports), session.env.attempts.callbacks.by_id
+    of_runs = {number: one for number, one in running.items() if one.call.kind != alert_delivery.KIND}
     lost = [(report.key.try_number, report.reason or "its worker died") for report in reports if _lost(report)]
     for report in ran:
-        if report.outcome is not Outcome.SUCCESS and not alert_delivery.is_alert(report):
-            logger.warning("callback %d failed: %s", report.key.try_number, report.reason)
+        if report.outcome is not Outcome.SUCCESS and (one := of_runs.get(report.key.try_number)) is not None:
+            extra = _whose(one.call, one.attempt.run.dag_id, one.attempt.run.run_id)
+            logger.warning("callback %d (%s) failed: %s", one.call.id, one.call.kind, report.reason, extra=extra)
     if ran:
         await outbox.delete_callbacks(conn, [report.key.try_number for report in ran])
     if not lost:
         return set()
     verdicts = await outbox.fail_deliveries(conn, lost, most=MOST_DELIVERIES)
     for callback, reason in lost:
-        if not verdicts.get(callback, True):
-            _log_given_up(callback, reason)
+        if not verdicts.get(callback, True) and (one := of_runs.get(callback)) is not None:
+            _log_given_up(one.call, one.attempt.run.dag_id, one.attempt.run.run_id, reason)
     return {callback for callback, again in verdicts.items() if again}
 
 
@@ -144,7 +147,9 @@ async def _prepare(session: Session, conn: DatabaseConnection, chosen: Collectio
         await outbox.delete_callbacks(conn, orphans)
     for delivery in deliveries:
         if delivery.given_up:
-            _log_given_up(delivery.id, "its scheduler ended while it ran")
+            run = runs.get(delivery.run)
+            run_id = None if run is None else run.run_id
+            _log_given_up(delivery.call(), delivery.dag_id, run_id, "its scheduler ended while it ran")
         elif delivery.run in unreadable:
             session.env.metrics.count_unreadable()
             logger.error("callback %d is kept for another scheduler: %s", delivery.id, unreadable[delivery.run])
@@ -179,8 +184,18 @@ def _lost(report: Report) -> bool:
     return report.outcome is Outcome.LOST or report.unattended
 
 
-def _log_given_up(callback: int, reason: str) -> None:
+def _log_given_up(call: CallbackCall, dag_id: str, run_id: str | None, reason: str) -> None:
     logger.error(
-        "callback %d was lost %d times and is not delivered again (its row stays in callback_outbox): %s",
-        callback, MOST_DELIVERIES, reason,
+        "callback %d (%s) was lost %d times and is not delivered again: %s; "
+        "its row stays in callback_outbox until its run is removed",
+        call.id, call.kind, MOST_DELIVERIES, reason, extra=_whose(call, dag_id, run_id),
     )  # fmt: skip
+
+
+def _whose(call: CallbackCall, dag_id: str, run_id: str | None) -> dict[str, Any]:
+    """The fields of a log line about a callback. Those of a run or a DAG show a task, but are not about it."""
+    fields: dict[str, Any] = {"dag_id": dag_id, "run_id": run_id}
+    if call.kind.startswith("task_"):
+        index = call.map_index if call.map_index >= 0 else None
+        fields |= {"task_id": call.task_id, "map_index": index, "try": call.try_number}
+    return fields

@@ -166,7 +166,7 @@ def _staying(session: Session, *, busy_ones: bool) -> set[int]:
     One with a running callback stays until that has ended, so that it is not delivered twice, one with an attempt on an
     engine until that is stored, and one with an attempt that was told to end until it has.
     """
-    staying = {callback.partition for callback in session.env.attempts.callbacks.by_id.values()}
+    staying = {running.request.partition for running in session.env.attempts.callbacks.by_id.values()}
     staying |= session.env.attempts.ending.partitions()
     staying |= session.env.engines.partitions_to_keep()
     for dag in () if busy_ones else session.cache.dags.values():

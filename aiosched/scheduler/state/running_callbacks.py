@@ -9,18 +9,32 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aiosched.core.slots.callback_places import SLOW
-from aiosched.core.values.messages import Outcome, Report
+from aiosched.core.values.messages import Attempt, CallbackCall, Outcome, Report
 from aiosched.db.statements.outbox import WaitingCallback
+
+
+class RunningCallback(NamedTuple):
+    """A request that is being delivered by `attempt`; `began` is a monotonic second."""
+
+    request: WaitingCallback
+    attempt: Attempt
+    began: float
+
+    @property
+    def call(self) -> CallbackCall:
+        """What the worker was asked to call."""
+        assert self.attempt.callback is not None
+        return self.attempt.callback
 
 
 @dataclass(slots=True)
 class RunningCallbacks:
-    """See the module docstring. `began` has the monotonic second at which each began."""
+    """See the module docstring."""
 
-    by_id: dict[int, WaitingCallback] = field(default_factory=dict)  # until their reports are stored
-    began: dict[int, float] = field(default_factory=dict)
+    by_id: dict[int, RunningCallback] = field(default_factory=dict)  # until their reports are stored
     reports: deque[Report] = field(default_factory=deque)
     on_report: Callable[[], None] = lambda: None
 
@@ -30,29 +44,28 @@ class RunningCallbacks:
     def __contains__(self, callback: int) -> bool:
         return callback in self.by_id
 
-    def begin(self, callbacks: Mapping[int, WaitingCallback], now: float) -> None:
-        """These run from now on."""
-        self.by_id.update(callbacks)
-        self.began.update(dict.fromkeys(callbacks, now))
+    def begin(self, requests: Mapping[int, WaitingCallback], attempts: Mapping[int, Attempt], now: float) -> None:
+        """These attempts run from now on."""
+        self.by_id |= {number: RunningCallback(requests[number], attempt, now) for number, attempt in attempts.items()}
 
-    def end(self, callback: int) -> WaitingCallback | None:
+    def end(self, callback: int) -> RunningCallback | None:
         """The report of this one is stored. Returns None if it is not known."""
-        self.began.pop(callback, None)
         return self.by_id.pop(callback, None)
 
     def running(self) -> Counter[str]:
         """How many run, by DAG."""
         ended = self._ended()
-        return Counter(callback.dag_id for number, callback in self.by_id.items() if number not in ended)
+        return Counter(running.request.dag_id for number, running in self.by_id.items() if number not in ended)
 
     def slow(self, now: float) -> int:
         """How many of them have run for so long that they take no place."""
         ended = self._ended()
-        return sum(now >= began + SLOW for number, began in self.began.items() if number not in ended)
+        return sum(now >= running.began + SLOW for number, running in self.by_id.items() if number not in ended)
 
     def slow_in(self, now: float) -> float | None:
         """In how many seconds the next of them takes no place any more; None if all are slow."""
-        return min((rest for began in self.began.values() if (rest := began + SLOW - now) > 0), default=None)
+        rests = (running.began + SLOW - now for running in self.by_id.values())
+        return min((rest for rest in rests if rest > 0), default=None)
 
     def receive(self, report: Report) -> None:
         """Keep the report of a callback's end; that of its start is not needed."""

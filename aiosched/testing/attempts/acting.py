@@ -236,7 +236,7 @@ class _Acting(Execution):
     def _deferred_on(self, context: Context) -> BaseTrigger:
         return DateTimeTrigger(self.holds_at or self.clock.now())
 
-    async def _call_all(self, callbacks: Sequence[Callable[..., Any]]) -> None:
+    async def _call_all(self, kind: str, callbacks: Sequence[Callable[..., Any]]) -> None:
         """Callbacks do not run in a world."""
 
 
