@@ -72,6 +72,25 @@ async def test_the_list_of_dags_filters_by_the_address_and_switches_dags_on(serv
     assert (await service.api("GET", "dags/yearly"))["is_paused"]
 
 
+async def test_a_pause_that_somebody_undoes_at_once_is_not_shown(service: Service, tab: Tab) -> None:
+    await service.api("PATCH", "dags/yearly", json={"is_paused": False})
+    page = await tab.open("/dags?q=yearly")
+    switch = page.get_by_role("switch", name="yearly")
+    await expect(switch).to_be_checked()
+
+    async def undo_meanwhile(route: Route) -> None:
+        response = await route.fetch()
+        await service.api("PATCH", "dags/yearly", json={"is_paused": False})
+        await route.fulfill(response=response)
+
+    await page.route("**/api/v1/dags/yearly", undo_meanwhile)
+    await switch.click()
+
+    await expect(page.get_by_text("yearly is paused: no new tasks start")).to_be_visible()
+    await expect(switch).to_be_checked()
+    await service.api("PATCH", "dags/yearly", json={"is_paused": True})
+
+
 async def test_the_list_of_dags_shows_the_last_runs_as_bars_that_lead_to_them(tab: Tab) -> None:
     page = await tab.open("/dags?tag=large", "dark")
     row = page.get_by_role("row").filter(has_text="wide")

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, Response, expect
+from playwright.async_api import Page, Response, Route, expect
 
 from aiosched.executors.attempt.log_files import log_folder
 from tests.browser.conftest import Service, Tab
@@ -160,6 +160,45 @@ async def test_a_log_is_followed_while_its_task_runs(service: Service, tab: Tab,
     await expect(page.locator("header .state")).to_contain_text("success")
     await expect(page.get_by_role("button", name="1 error")).to_be_visible()
     await expect(page.get_by_role("button", name="Follow")).to_have_count(0)
+
+
+async def test_a_log_that_could_not_be_read_for_a_while_keeps_its_lines_and_is_followed_again(
+    service: Service, tab: Tab, tmp_path: Path
+) -> None:
+    until = tmp_path / "until"
+    await service.run("held", "running", "to-lose", {"until": str(until)})
+    log = log_folder(service.dags.parent / "logs", dag_id="held", run_id="to-lose", task_id="hold") / "attempt=1.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("line 1\n")
+    page = await tab.open("/dags/held/runs/to-lose/tasks/hold")
+    pane = page.get_by_role("region", name="Log")
+    await expect(pane.get_by_text("line 1", exact=True)).to_be_visible()
+    tab.expected.append("503")
+    index, text = re.compile(r"/logs/1/blocks\?"), re.compile(r"/logs/1\?")
+    asked = 0
+
+    async def refuse(route: Route) -> None:
+        nonlocal asked
+        asked += 1
+        await route.fulfill(status=503, json={"code": "database", "detail": "no database"})
+
+    await page.route(index, refuse)
+    with log.open("a") as file:
+        file.write("line 2\n")
+    while asked < 3:
+        await page.wait_for_timeout(50)
+    await expect(pane.get_by_text("line 1", exact=True)).to_be_visible()
+    await page.unroute(index)
+
+    await expect(pane.get_by_text("line 2", exact=True)).to_be_visible()
+    await page.route(text, refuse)
+    with log.open("a") as file:
+        file.write("line 3\n")
+    while asked < 4:
+        await page.wait_for_timeout(50)
+    await page.unroute(text)
+    await expect(pane.get_by_text("line 3", exact=True)).to_be_visible()
+    until.touch()
 
 
 async def test_why_a_task_waits_and_how_it_goes_on_when_the_pool_opens(service: Service, tab: Tab) -> None:

@@ -32,9 +32,13 @@ const NotFound = () => html`
 `;
 
 async function logOut() {
-  const { provider } = await post("logout");
-  if (provider) location.assign(provider);
-  else location.reload();
+  try {
+    const { provider } = await post("logout");
+    if (provider) location.assign(provider);
+    else location.reload();
+  } catch (error) {
+    toast(`You are still logged in: ${error.message}`, "danger");
+  }
 }
 
 /** Load the current user; an address that `aiosched serve` or `--open` has printed logs in. */

@@ -20,6 +20,11 @@ export class Problem extends Error {
     this.status = status;
     this.fields = body.fields || [];
   }
+
+  /** Whether the same request may succeed later: no answer, or one that is about the server. */
+  get isPassing() {
+    return this.status === 0 || this.status >= 500;
+  }
 }
 
 /** Set when the server requires a login: the shell then shows the login page. */

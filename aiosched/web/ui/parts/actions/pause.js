@@ -1,5 +1,5 @@
 // The switch that pauses and unpauses a DAG.
-import { html, useEffect, useState } from "../../lib/html.js";
+import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { at, may, patch } from "../../lib/api.js";
 import { reportDone, toast } from "../dialog.js";
 
@@ -9,10 +9,14 @@ import { reportDone, toast } from "../dialog.js";
  */
 export function PauseSwitch({ dag, onDone }) {
   const [requested, setRequested] = useState(/** @type {boolean | null} */ (null));
-  useEffect(() => setRequested(null), [dag.is_paused]);
+  const asking = useRef(false);
+  useEffect(() => {
+    if (!asking.current) setRequested(null);
+  }, [dag]); // read again: perhaps somebody else has changed it meanwhile
   /** @param {FieldEvent} event */
   const change = async (event) => {
     const active = event.target.checked;
+    asking.current = true;
     setRequested(active);
     try {
       const response = await patch(at("dags", dag.dag_id), { is_paused: !active });
@@ -27,6 +31,7 @@ export function PauseSwitch({ dag, onDone }) {
       toast(error.message, "danger");
       setRequested(null);
     }
+    asking.current = false;
   };
   const words = dag.is_paused ? `${dag.dag_id} is paused` : `${dag.dag_id} is active`;
   return html`

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "../../lib/html.js";
 import { get } from "../../lib/api.js";
 import { here, href, query } from "../../lib/router.js";
-import { Empty, Failure, Loading } from "../basics.js";
+import { Empty, Loading } from "../basics.js";
 
 /** @type {Choice[]} */
 export const LEVELS = [
@@ -21,27 +21,25 @@ function placeOf(line) {
 }
 
 /**
- * `size` is that of the log: it is read again when that changes.
- * @param {{ path: string, params: object, level: string, size: number }} props
+ * Read again when the log has grown, and after an outage.
+ * @param {{ viewer: import("./viewer.js").Viewer, path: string, params: object, level: string }} props
  */
-export function LevelLines({ path, params, level, size }) {
+export function LevelLines({ viewer, path, params, level }) {
   const [found, setFound] = useState(/** @type {Api["LevelLines"] | null} */ (null));
-  const [error, setError] = useState(/** @type {Problem | null} */ (null));
   const [after, setAfter] = useState(-1);
   useEffect(() => {
+    if (viewer.outage) return undefined;
     const abort = new AbortController();
     get(`${path}/lines`, { ...params, level, after, limit: STEP }, { signal: abort.signal }).then(
       (answer) => {
         setFound((before) =>
           after < 0 || !before ? answer : { ...answer, lines: upTo(before.lines, after).concat(answer.lines) },
         );
-        setError(null);
       },
-      (problem) => problem.name !== "AbortError" && setError(problem),
+      (problem) => viewer.fail(problem),
     );
     return () => abort.abort();
-  }, [path, level, size, after]);
-  if (error) return html`<${Failure} error=${error} />`;
+  }, [path, level, viewer.file.size, after, viewer.outage]);
   if (!found) return html`<${Loading} lines=${4} />`;
   if (!found.lines.length) return html`<${Empty} title="No lines of this level" />`;
   const { lines, next } = found;

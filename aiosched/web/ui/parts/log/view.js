@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../../lib/html.js";
 import { apiUrl } from "../../lib/api.js";
 import { useKey } from "../../lib/keys.js";
 import { query } from "../../lib/router.js";
-import { Empty, Failure, Loading } from "../basics.js";
+import { Empty, Failure, Loading, Stale } from "../basics.js";
 import { LevelLines } from "./levels.js";
 import { bar, toggleWrap } from "./bar.js";
 import { pane, usePane } from "./pane.js";
@@ -23,12 +23,15 @@ export function LogView({ path, params, name, running = false, failed = false })
   const field = useRef(null);
   const { level } = query.value;
   const address = apiUrl(path, params);
-  const viewer = useMemo(() => new Viewer(path, params, () => redraw((n) => n + 1)), [address]);
+  const viewer = useMemo(
+    () => new Viewer(path, params, { running, failed }, () => redraw((n) => n + 1)),
+    [address],
+  );
   /** @type {Ref<Viewer>} */
   const current = useRef(null); // shortcuts are bound once
   current.current = viewer;
   useEffect(() => {
-    viewer.open({ running, failed });
+    viewer.open();
     return () => viewer.end();
   }, [viewer]);
   usePane(viewer, box);
@@ -37,9 +40,10 @@ export function LogView({ path, params, name, running = false, failed = false })
   useKey("f", "search in the log", () => field.current?.focus());
   const retry = () => {
     viewer.error = null;
-    viewer.open({ running, failed });
+    viewer.open();
   };
-  if (viewer.error) return html`<${Failure} error=${viewer.error} retry=${retry} />`;
+  const error = viewer.error ?? (viewer.ready ? null : viewer.outage);
+  if (error) return html`<${Failure} error=${error} retry=${retry} />`;
   if (!viewer.ready)
     return html`
       <div style=${{ padding: "14px 16px" }}>
@@ -49,9 +53,10 @@ export function LogView({ path, params, name, running = false, failed = false })
   if (!viewer.file.lines) return html`<${EmptyLog} complete=${viewer.file.complete} />`;
   return html`
     <div class="log">
+      <${Stale} error=${viewer.outage} />
       ${bar({ viewer, address, name, words, setWords, field })}
       ${level ? html`
-        <${LevelLines} key=${level} path=${path} params=${params} level=${level} size=${viewer.file.size} />
+        <${LevelLines} key=${level} viewer=${viewer} path=${path} params=${params} level=${level} />
       ` : (
         pane(viewer, box, words.trim())
       )}

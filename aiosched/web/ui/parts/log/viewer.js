@@ -21,6 +21,9 @@ export class Viewer {
   errors = [];
   /** @type {Problem | null} why the log could not be loaded */
   error = null;
+  /** @type {Problem | null} why what is shown may be old: reading on is tried again */
+  outage = null;
+  polling = false;
   /** @type {AbortController | null} */
   searching = null;
   status = ""; // of the search
@@ -28,9 +31,11 @@ export class Viewer {
   /**
    * @param {string} path API path
    * @param {object} params
+   * @param {{ running: boolean, failed: boolean }} task when the page was opened
    * @param {() => void} redraw
    */
-  constructor(path, params, redraw) {
+  constructor(path, params, task, redraw) {
+    this.task = task;
     this.abort = new AbortController();
     this.file = new LogFile(path, params, this.abort.signal);
     this.redraw = redraw;
@@ -52,38 +57,57 @@ export class Viewer {
     return Math.floor(this.top / ROW);
   }
 
-  /**
-   * Load the index and start at the most useful place: the line in the URL, the last error, or the end.
-   * @param {{ running: boolean, failed: boolean }} task
-   */
-  async open({ running, failed }) {
+  /** Load the log and start at its most useful place: the line in the URL, the last error, or the end. Then poll. */
+  async open() {
+    await this.readOn();
+    this.keepUp();
+  }
+
+  /** Poll until the log is complete, and nothing is left that failed. */
+  async keepUp() {
+    if (this.polling) return;
+    this.polling = true;
+    let pause = POLL.least;
+    while (!this.error && (this.outage || !this.file.complete)) {
+      await new Promise((done) => setTimeout(done, pause));
+      if (this.abort.signal.aborted) return;
+      pause = Math.min(pause * POLL.growth, POLL.most);
+      if (!document.hidden && (await this.readOn())) pause = POLL.least;
+    }
+    this.polling = false;
+  }
+
+  /** Read what was written since; whether there was something. */
+  async readOn() {
+    const { running, failed } = this.task;
     try {
-      await this.file.refresh();
+      const changed = await this.file.refresh();
+      if (this.ready && !this.outage && !changed) return false;
+      const isFirst = !this.ready;
       this.ready = true;
+      this.outage = null;
+      if (isFirst && Number(query.value.line)) this.show(Number(query.value.line) - 1);
+      else if (isFirst ? running : this.follow) this.toEnd();
       this.redraw();
-      if (Number(query.value.line)) this.show(Number(query.value.line) - 1);
-      else if (running) this.toEnd();
-      await this.findErrors();
-      if (failed && !query.value.line && this.top === 0) this.nextError(-1, this.file.lines);
-      for (let pause = POLL.least; !this.file.complete; pause = Math.min(pause * POLL.growth, POLL.most)) {
-        await new Promise((done) => setTimeout(done, pause));
-        if (this.abort.signal.aborted) return;
-        if (!document.hidden && (await this.file.refresh())) {
-          pause = POLL.least;
-          if (this.follow) this.toEnd();
-          this.redraw();
-          if (this.file.complete) await this.findErrors();
-        }
-      }
+      if (isFirst || this.file.complete) await this.findErrors();
+      if (isFirst && failed && !query.value.line && this.top === 0) this.nextError(-1, this.file.lines);
+      return true;
     } catch (error) {
       this.fail(error);
+      return false;
     }
   }
 
-  /** @param {Problem} error */
+  /**
+   * Show why something could not be read. The lines stay if it may work later.
+   * @param {Problem} error
+   */
   fail(error) {
     if (error.name === "AbortError") return;
-    this.error = error;
+    if (error.isPassing) {
+      this.outage = error;
+      this.keepUp();
+    } else this.error = error;
     this.redraw();
   }
 
@@ -132,6 +156,7 @@ export class Viewer {
 
   /** Load the blocks of the visible lines. */
   async fill() {
+    if (this.outage) return;
     const { file } = this;
     const last = Math.min(this.first + Math.ceil(this.view / ROW) + 1, file.lines - 1);
     if (last < 0) return;
