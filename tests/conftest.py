@@ -27,6 +27,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import WorkStealingScheduling
 
+from aiosched.authoring.base.settings import defaults, use_defaults
 from aiosched.clock import FakeClock
 from aiosched.db.server.dsn import with_database
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_dsn
@@ -229,6 +230,15 @@ def import_path_as_it_was() -> Iterator[None]:
     path = list(sys.path)
     yield
     sys.path[:] = path
+
+
+@pytest.fixture(autouse=True)
+def authoring_defaults_as_they_were() -> Iterator[None]:
+    """The settings of a scheduler that runs tasks in this process are not the defaults of the next test."""
+    before = defaults()
+    yield
+    if defaults() is not before:
+        use_defaults(before)
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +12,10 @@ from aiosched.airflow.finder import install
 
 
 @pytest.fixture(autouse=True)
-def airflow_answered() -> Iterator[None]:
+def airflow_answered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`import airflow` is answered by aiosched."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "airflow"]:
+        monkeypatch.delitem(sys.modules, name)  # of a test elsewhere
     with clean_imports():
         install("compat")
         yield
