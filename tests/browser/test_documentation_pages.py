@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Tab, serving
 from fastapi import FastAPI
 from playwright.async_api import Browser, expect
 
 import aiosched
 from aiosched.web.server.guard import Guard
 from aiosched.web.views import documentation
+from tests.browser.conftest import Tab, serving
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,9 +21,9 @@ export class Problem extends Error {
     this.fields = body.fields || [];
   }
 
-  /** Whether the same request may succeed later: no answer, or one that is about the server. */
+  /** Whether the same request may succeed later: no answer, or one about a server or database that is away. */
   get isPassing() {
-    return this.status === 0 || this.status >= 500;
+    return [0, 502, 503, 504].includes(this.status);
   }
 }
 
@@ -66,7 +66,7 @@ export async function whoAmI() {
     meError.value = null;
   } catch (problem) {
     meError.value = problem.status === 401 ? null : problem;
-    if (problem.status === 0 || problem.status === 503) retryTimer = setTimeout(whoAmI, RETRY);
+    if (problem.isPassing) retryTimer = setTimeout(whoAmI, RETRY);
   }
 }
 /** @type {number | undefined} */
