@@ -45,3 +45,8 @@ async def test_texts_arrive_whatever_stands_in_them(db: Database, values: list[s
 def test_rows_become_columns_and_no_rows_become_empty_ones() -> None:
     assert array_texts([(1, "a"), (2, None)], 2) == ["{1,2}", '{"a",null}']
     assert array_texts([], 2) == ["{}", "{}"]
+
+
+@given(rows=st.lists(st.tuples(st.none() | st.integers(), *[st.none() | st.text('[],"\\{}ü')] * 2), min_size=1))
+def test_columns_are_the_arrays_of_their_values(rows: list[tuple[int | None, str | None, str | None]]) -> None:
+    assert array_texts(rows, 3) == [array_text(column) for column in zip(*rows, strict=True)]

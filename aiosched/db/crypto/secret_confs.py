@@ -65,11 +65,11 @@ class SecretConfs:
     def open_for_tasks(self, attempts: Iterable[Attempt]) -> list[Attempt]:
         """Attempts as tasks get them. If a secret cannot be decrypted, its task says why."""
         infos: dict[int, RunInfo] = {}  # the attempts of a run share its info
-        return [self._open_attempt(attempt, infos) for attempt in attempts]
+        return [self._open_attempt(attempt, infos) if attempt.run.conf else attempt for attempt in attempts]
 
     def _open_attempt(self, attempt: Attempt, infos: dict[int, RunInfo]) -> Attempt:
         run = attempt.run
-        if not run.conf or not has_secrets(run.conf):
+        if not has_secrets(run.conf):
             return attempt
         if id(run) not in infos:
             try:

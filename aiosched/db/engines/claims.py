@@ -19,11 +19,12 @@ from aiosched.db.statements.journal import (
     ENDED_RUNS,
     FENCED_INSTANCES,
     MOVED_POOLS,
+    REFUSALS,
     InstanceChange,
     PoolRow,
     RunChange,
     parameters,
-    refusals,
+    refused,
 )
 
 # A row of the same key is what is left of an earlier call of the same try, whose report was never needed: it gets a
@@ -75,7 +76,9 @@ async def write_with_attempts(
     deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
     values = parameters(incarnation, instances, runs, deltas)
     *columns, bodies = columns_of(attempts)
-    async with refusals(conn, incarnation, instances, runs, deltas):
+    try:
         rows = await conn.fetch(CLAIM, *values, array_text(applied), *map(array_text, columns), bodies)
+    except REFUSALS as error:
+        raise await refused(conn, error, incarnation, instances, runs, deltas) from error
     pools = {row["name"]: PoolRow(*tuple(row)[1:5]) for row in rows if row["name"] is not None}
     return Claimed(pools, {AttemptKey(*tuple(row)[5:9]): row["id"] for row in rows if row["id"] is not None})

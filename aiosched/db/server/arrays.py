@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 
 _encode: Final = msgspec.json.Encoder().encode
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
+_BRACES: Final = bytes.maketrans(b"[]", b"{}")
 
 
 def array_text(values: Sequence[int | str | datetime | None]) -> str:
@@ -24,7 +26,13 @@ def array_text(values: Sequence[int | str | datetime | None]) -> str:
 
 def array_texts(rows: Sequence[Iterable[int | str | datetime | None]], width: int) -> list[str]:
     """The columns of rows with `width` values, each as the text of an array."""
-    return [array_text(column) for column in zip(*rows, strict=True)] if rows else ["{}"] * width
+    if not rows:
+        return ["{}"] * width
+    columns = list(zip(*rows, strict=True))
+    text = _encode_lines(columns)  # JSON has no line ends within strings
+    if b"\\" in text or not text.count(b"[") == text.count(b"]") == width:  # a string has an escape or a bracket
+        return [array_text(column) for column in columns]
+    return text[:-1].translate(_BRACES).decode().split("\n")
 
 
 def _quoted(text: str) -> str:

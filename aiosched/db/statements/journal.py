@@ -7,9 +7,8 @@ memory and rows disagree.
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -204,12 +203,14 @@ async def write(
     Raises StaleRows if a row is not as expected, and FencedOut if our scheduler row no longer exists.
     """
     deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
-    async with refusals(conn, incarnation, instances, runs, deltas):
+    try:
         if not runs and not deltas:
             columns = array_texts(instances, len(InstanceChange._fields))
             await conn.fetch(WRITE_INSTANCES, incarnation, *columns, len(instances))
             return {}
         rows = await conn.fetch(WRITE, *parameters(incarnation, instances, runs, deltas))
+    except REFUSALS as error:
+        raise await refused(conn, error, incarnation, instances, runs, deltas) from error
     return {name: PoolRow(*pool) for name, *pool in rows if name is not None}
 
 
@@ -228,28 +229,27 @@ def parameters(
     ]
 
 
-@contextlib.asynccontextmanager
-async def refusals(
+REFUSALS: Final = (asyncpg.CheckViolationError, asyncpg.DivisionByZeroError)
+
+
+async def refused(
     conn: DatabaseConnection,
+    error: Exception,
     incarnation: int,
     instances: Collection[InstanceChange],
     runs: Collection[RunChange],
     deltas: Collection[str],
-) -> AsyncIterator[None]:
-    """Raise StaleRows or FencedOut, and end the transaction, if a batch is refused in the block."""
-    try:
-        yield
-    except asyncpg.CheckViolationError as error:
-        if "ck_pool_used" not in str(error):
-            raise
-        await conn.execute("ROLLBACK")
-        raise StaleRows(f"Of {len(deltas)} pools some cannot be in use as much as they say: {error}") from error
-    except asyncpg.DivisionByZeroError:
-        await conn.execute("ROLLBACK")
-        if await conn.fetchval("SELECT 1 FROM scheduler WHERE incarnation = $1", incarnation) is None:
-            raise fenced_out(incarnation) from None
-        what = f"{len(instances)} task instances, {len(runs)} runs and {len(deltas)} pools"
-        raise StaleRows(f"Of a batch of {what} some were not as expected") from None
+) -> Exception:
+    """End the transaction of a batch that was refused with `error`; returns what to raise: StaleRows or FencedOut."""
+    if isinstance(error, asyncpg.CheckViolationError) and "ck_pool_used" not in str(error):
+        raise error
+    await conn.execute("ROLLBACK")
+    if isinstance(error, asyncpg.CheckViolationError):
+        return StaleRows(f"Of {len(deltas)} pools some cannot be in use as much as they say: {error}")
+    if await conn.fetchval("SELECT 1 FROM scheduler WHERE incarnation = $1", incarnation) is None:
+        return fenced_out(incarnation)
+    what = f"{len(instances)} task instances, {len(runs)} runs and {len(deltas)} pools"
+    return StaleRows(f"Of a batch of {what} some were not as expected")
 
 
 def fenced_out(incarnation: int) -> FencedOut:

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
 
 T = TypeVar("T")
+Callbacks = Sequence[Callable[..., Any]]
 TimeLimit = Callable[[float, str], AbstractContextManager[None]]
 
 
@@ -399,19 +400,13 @@ class Execution:
         if self._plan is not None and self.operator is not None and self._plan.has_on_kill:
             await self._guarded("on_kill", self.operator.on_kill)
 
-    async def _after(
-        self,
-        kind: str,
-        callbacks: Sequence[Callable[..., Any]],
-        error: BaseException | None = None,
-        reason: str | None = None,
-    ) -> None:
+    async def _after(self, kind: str, callbacks: Callbacks, error: BaseException | None = None, why: str = "") -> None:
         if callbacks and self.context is not None:
-            self.context.update(exception=error, reason=reason)
+            self.context.update(exception=error, reason=why or None)
             with current_context(self.context):
                 await self._call_all(kind, callbacks)
 
-    async def _call_all(self, kind: str, callbacks: Sequence[Callable[..., Any]]) -> None:
+    async def _call_all(self, kind: str, callbacks: Callbacks) -> None:
         """Call them, each after a line in the log: one that hangs keeps the task running."""
         for callback in callbacks:
             name = f"{kind} {getattr(callback, '__name__', callback)!s}"

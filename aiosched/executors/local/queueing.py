@@ -170,7 +170,8 @@ class AttemptQueue:
             else:
                 return
             self._send(link, attempt)
-        self._warm_next()
+        if self.warming.waiting:
+            self._warm_next()
 
     def _warm_next(self) -> None:
         """Have workers that attempts do not need import what is expected next."""

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
 from typing import Final
 
 from aiosched.core.run.board import Board, Instance
-from aiosched.core.values.messages import Attempt
 from aiosched.core.values.states import SUCCEEDED, TaskState
-from aiosched.errors import DagFailure, FencedOut
+from aiosched.errors import FencedOut
 from aiosched.scheduler.effects.attempt_control import is_held, stop_attempt
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.effects.notify import announce_answers, asset_conditions_changed, notify_schedulers
@@ -86,7 +84,7 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
     if not claimed:
         return
     env, ending = session.env, session.env.attempts.ending
-    attempts, waited, failures = list[Attempt](), list[datetime | None](), list[DagFailure]()
+    attempts, waited, failures = [], [], []
     made = {new.attempt.key: new.attempt for new in committed.changes.messages.attempts}
     for board, instance in claimed:
         try:
@@ -102,8 +100,8 @@ def hand_out_claims(session: Session, committed: Committed) -> None:
     env.attempts.in_flight.update(dict.fromkeys([attempt.key for attempt in attempts], env.clock.monotonic()))
     if env.engines:
         env.attempts.on_engines.update(attempt.key for attempt in attempts if env.engines.runs(attempt))
+        env.engines.have_rows(committed.changes.messages.attempts, committed.engine_rows)
     env.attempts.stuck_attempts.handed_out(env.clock.now())
-    env.engines.have_rows(committed.changes.messages.attempts, committed.engine_rows)
     env.executor.submit(env.confs.open_for_tasks(attempts))
     env.engines.drop_rows()
     env.metrics.claimed(waited, env.clock.now())

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Collection, Iterable
-from typing import Any
+from typing import Any, Final
 
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.engines.claims import Claimed, write_with_attempts
+from aiosched.db.engines.claims import write_with_attempts
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure
@@ -23,7 +24,7 @@ from aiosched.db.statements import journal
 from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlines
 from aiosched.db.statements.inbox import CommandResult, NewRequest, add_requests, answer_commands
 from aiosched.db.statements.journal import Backend, PoolRow
-from aiosched.db.statements.outbox import WaitingCallback, insert_callbacks
+from aiosched.db.statements.outbox import insert_callbacks
 from aiosched.db.statements.pool_demands import store_demands
 from aiosched.db.statements.rendered_fields import store_labels, store_rendered
 from aiosched.db.statements.reports import delete_reports
@@ -35,6 +36,7 @@ from aiosched.scheduler.state.changes import Changes, Committed
 from aiosched.scheduler.state.metrics import Metrics
 
 _SETTLE_PAUSE = 0.05  # seconds between two checks of a commit that is still in progress
+_NOBODY: Final = frozenset[int]()
 
 
 class Transaction:
@@ -93,7 +95,7 @@ class Transaction:
         if batch.is_empty:
             return Committed(batch)
         tasks, runs, messages = batch.tasks, batch.runs, batch.messages
-        outbox, paused, consumers = dict[int, WaitingCallback](), list[str](), frozenset[int]()
+        outbox, paused, consumers = {}, [], _NOBODY
         if batch.needs_transaction:
             await self.begin()
         if tasks.expanded:
@@ -101,7 +103,12 @@ class Transaction:
         if tasks.created:
             await copy_instances(self.conn, tasks.created)
         self.committing = not self.is_open
-        moved, engine_rows = await self._write_states(batch)
+        states = (self._incarnation, tasks.instances, runs.changed, batch.pools.deltas)
+        if attempts := messages.attempts:
+            reports = messages.read_reports
+            moved, engine_rows = await write_with_attempts(self.conn, *states, attempts=attempts, applied=reports)
+        else:
+            moved, engine_rows = await journal.write(self.conn, *states), {}
         self.committing = False
         self.pools.update(moved)
         if tasks.tries:
@@ -139,15 +146,6 @@ class Transaction:
         if messages.answers:
             await answer_commands(self.conn, messages.answers, incarnation=self._incarnation)
         return Committed(batch, outbox, paused, consumers, engine_rows)
-
-    async def _write_states(self, batch: Changes) -> Claimed:
-        """States of instances and runs, and the use of pools; with claims of engines' slots also their attempts."""
-        messages, states = batch.messages, (batch.tasks.instances, batch.runs.changed, batch.pools.deltas)
-        if not messages.attempts:
-            return Claimed(await journal.write(self.conn, self._incarnation, *states), {})
-        return await write_with_attempts(
-            self.conn, self._incarnation, *states, attempts=messages.attempts, applied=messages.read_reports
-        )
 
     async def answer(self, command: int, result: dict[str, Any], requests: Iterable[NewRequest] = ()) -> None:
         """Answer a request as applied, in the transaction that stores its effects; `requests` follow from it."""
@@ -194,14 +192,14 @@ class Journal:
             if shared:
                 self._pools.clear()
             try:
-                pools = {} if shared else self._pools
+                began, pools = time.perf_counter(), {} if shared else self._pools
                 transaction = Transaction(conn, self._incarnation, pools, shared=shared, keyring=self.keyring)
                 self.present = transaction
-                with self._metrics.journal_commit.time():
-                    yield transaction
-                    if transaction.is_open:
-                        transaction.committing = True
-                        await conn.execute("COMMIT")
+                yield transaction
+                if transaction.is_open:
+                    transaction.committing = True
+                    await conn.execute("COMMIT")
+                self._metrics.journal_commit.observe(time.perf_counter() - began)
             except BaseException as error:
                 self._give_up_connection()
                 self.was_refused |= isinstance(error, StaleRows)

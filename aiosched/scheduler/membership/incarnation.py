@@ -220,14 +220,14 @@ async def _essential(session: Session, loop: Awaitable[None]) -> None:
         await loop
 
 
-async def _gated(session: Session, step: Step, wakeup: Wakeup) -> None:
-    """Run a loop whose passes wait while partitions are being loaded: commands come before creations and starts."""
+def _gated(session: Session, step: Step, wakeup: Wakeup) -> Awaitable[None]:
+    """A loop whose passes wait while partitions are being loaded: commands come before creations and starts."""
 
     async def gated() -> float | None:
         await session.locks.loaded.wait()
         return None if wakeup.stopping else await step()
 
-    await run_loop(gated, wakeup)
+    return run_loop(gated, wakeup)
 
 
 def _hand_out_unsent(session: Session) -> None:

@@ -60,7 +60,7 @@ def make_plan(view: FleetView, me: int, staying: Collection[int] = ()) -> Partit
     loads = view.loads if all(peer.publishes_loads for peer in sharing) else None
     shares, takers = Shares(living, view.leases, loads).with_free_ones()
     mine = tuple(sorted(partition for partition, taker in takers.items() if taker == me))
-    if mine:
+    if mine or len(living) == 1:  # nobody else can take any
         return PartitionPlan(dead, mine, ())
     joining = [peer.incarnation for peer in sharing if peer.age < JOINING]
     leaving = gives(shares, me, joining=joining, settled_for=view.settled_for, staying=staying)

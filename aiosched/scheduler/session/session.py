@@ -52,6 +52,10 @@ class Session:
     triggers: TriggerQueue = field(default_factory=TriggerQueue)
     background: Background = field(default_factory=Background)
     in_flight: InFlight = field(default_factory=InFlight)
+    cache: StateCache = field(init=False)  # what is held in memory
+
+    def __post_init__(self) -> None:
+        self.cache = self.context.cache
 
     @classmethod
     def begin(cls, env: SchedulerEnvironment, *, tracing: CommitTracing | None, draining: bool) -> Session:
@@ -67,11 +71,6 @@ class Session:
         )  # fmt: skip
         membership = Membership(PoolFairness(env.incarnation, env.metrics.count_unreadable), draining)
         return cls(env, context, starts, membership, Broadcast(wakeups.broadcast), tracing)
-
-    @property
-    def cache(self) -> StateCache:
-        """What is held in memory."""
-        return self.context.cache
 
     @property
     def wakeups(self) -> Wakeups:

@@ -9,8 +9,7 @@ that fails again and again is set aside. Only such a failure costs these transac
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from aiosched.core.values.messages import Report
@@ -64,14 +63,20 @@ class _RollBack(Exception):
     """Ends a transaction whose statements were all accepted."""
 
 
-@contextlib.asynccontextmanager
-async def attributing(session: Session) -> AsyncIterator[None]:
-    """Raise an error in a transaction of the journal as failures of the DAGs because of which it cannot be stored."""
-    try:
-        yield
-    except Exception as error:
-        raise_failures(await find_culprits(session, error))
-        raise
+class attributing:
+    """A block in which an error in a transaction of the journal is raised as failures of the DAGs that cause it."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def __aenter__(self) -> None:
+        return
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            raise_failures(await find_culprits(self._session, error))
 
 
 async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:

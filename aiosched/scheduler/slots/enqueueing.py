@@ -76,7 +76,7 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
 
 def attempts_for_engines(session: Session, claimed: Iterable[tuple[Board, Instance]]) -> list[NewAttempt]:
     """The attempts of claims that engines run, to be stored with these, as far as they can be handed out at once."""
-    engines, ending, found = session.env.engines, session.env.attempts.ending, list[NewAttempt]()
+    engines, ending, found = session.env.engines, session.env.attempts.ending, []
     for board, instance in claimed:
         name = engines.name_of(board.graph.tasks[instance.task].executor)
         if name is None or (ending and board.key(instance)[:3] in ending):

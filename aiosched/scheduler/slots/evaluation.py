@@ -76,7 +76,7 @@ def decide(context: DecisionContext, now: datetime) -> None:
 def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
     """Apply the next reports; those that fail wait until their DAG is taken up again, or are set aside."""
     number = _bring_forward(context)
-    reports, failures, kept = context.attempts.reports, list[DagFailure](), list[Report]()
+    reports, failures, kept = context.attempts.reports, [], []
     try:
         for _ in range(number):
             report = reports.popleft()
@@ -99,7 +99,7 @@ def _bring_forward(context: DecisionContext) -> int:
         return len(reports)
     dags = [board.run.dag_id if (board := boards.get(report.key.run)) else "" for report in reports]
     shares = fair_shares(Counter(dags), _REPORTS_PER_PASS)
-    now, later = deque[Report](), list[Report]()
+    now, later = deque[Report](), []
     for report, dag_id in zip(reports, dags, strict=True):
         if shares[dag_id]:
             shares[dag_id] -= 1
@@ -161,7 +161,7 @@ def _is_of_an_earlier_call(board: Board, report: Report) -> bool:
 
 
 def _wake_due(context: DecisionContext, now: datetime) -> list[DagFailure]:
-    cache, failures = context.cache, list[DagFailure]()
+    cache, failures = context.cache, []
     for run, instance in cache.timers.due(now):
         board = cache.boards.get(run)
         if board is None:

@@ -25,7 +25,7 @@ def check_queue(context: DecisionContext, now: datetime) -> list[DagFailure]:
     watch = attempts.stuck_attempts
     if watch.check_at is None or watch.check_at > now:
         return []
-    dues, failures = [], list[DagFailure]()
+    dues, failures = [], []
     for key in list(attempts.in_flight):
         since = watch.revoked.get(key)
         try:

@@ -240,14 +240,15 @@ class StateCache:
         """Add what one board has to store to `batch`."""
         rows, run = board.effects.rows, board.run
         key, tasks, stored, deltas = run.key, board.graph.tasks, batch.tasks, batch.pools.deltas
-        stored.created += [(key, i.task, i.map_index, i.max_tries) for i in rows.created]
-        stored.expanded += [(key, i.task) for i in rows.expanded]
+        for i in rows.created:
+            stored.created.append((key, i.task, i.map_index, i.max_tries))
+        for i in rows.expanded:
+            stored.expanded.append((key, i.task))
         changed = rows_to_store(rows)
         if changed:
             self.stored_rows[self.dags[run.dag_id].row.partition] += len(changed)
         for i in changed:
-            old, new = i.stored_state, i.state
-            task = tasks[i.task]
+            task, old, new = tasks[i.task], i.stored_state, i.state
             held, holds = held_pool(i), holds_pool(i, task.pool, include_deferred)
             i.holds_pool = holds
             if held != holds:
@@ -267,19 +268,20 @@ class StateCache:
         stored.sources += rows.sources
         stored.rendered += rows.rendered
         stored.labels += rows.labels
-        stored.xcoms += [xcom_row(key, i.task, i.map_index, v) for i, v in rows.xcoms]
-        stored.forget_xcoms += [(key, i.task, i.map_index) for i in rows.forget_xcoms]
+        for i, value in rows.xcoms:
+            stored.xcoms.append(xcom_row(key, i.task, i.map_index, value))
+        for i in rows.forget_xcoms:
+            stored.forget_xcoms.append((key, i.task, i.map_index))
         for i in rows.deferrals:
             if (waited := board.deferrals.get(i)) is None:
                 stored.undeferred.append((key, i.task, i.map_index))
             else:
                 stored.deferrals.append(deferral_row(key, i, waited))
-        if triggers := board.effects.triggers:
-            batch.effects.triggers.extend((board, i) for i in triggers)
-            for i in triggers:
-                if (at := board.deferrals.timer_of(i)) is not None:
-                    self.timers.add(at, (key, i))
-            triggers.clear()
+        for i in board.effects.triggers:
+            batch.effects.triggers.append((board, i))
+            if (at := board.deferrals.timer_of(i)) is not None:
+                self.timers.add(at, (key, i))
+        board.effects.triggers.clear()
         for kind, why, task_index, map_index, try_number in rows.callbacks:
             place = (self.dags[run.dag_id].row.partition, kind, run.dag_id, key)
             task_id = None if task_index is None else board.graph.task_ids[task_index]

@@ -7,10 +7,8 @@ They cost a few nanoseconds each, are available as `Scheduler.metrics`, and are 
 from __future__ import annotations
 
 import bisect
-import contextlib
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -43,13 +41,6 @@ class Histogram:
     def observe_all(self, values: Iterable[float]) -> None:
         for value in values:
             self.observe(value)
-
-    @contextlib.contextmanager
-    def time(self) -> Iterator[None]:
-        """Observe how long the block took."""
-        start = time.perf_counter()
-        yield
-        self.observe(time.perf_counter() - start)
 
     @property
     def mean(self) -> float:

@@ -20,7 +20,7 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
-from tests.faults.campaign.asking import CONNECTION, VALUE, VARIABLE
+from tests.faults.campaign.asking import ASKED, CONNECTION, VALUE, VARIABLE
 from tests.faults.campaign.engine_parts import Engine
 from tests.faults.campaign.fleet import Service, children
 from tests.faults.campaign.history import Read, read_history
@@ -109,7 +109,7 @@ class Stage:
         return self.workload.dags * self.workload.runs
 
     async def set_up(self, stack: contextlib.AsyncExitStack) -> None:
-        """Database, DAG files, proxies; then start every scheduler."""
+        """Database, files, proxies; then start every scheduler."""
         self.workload.write(self.folder)
         if self.setting.disk is not None:
             self.disk.mkdir()
@@ -213,6 +213,13 @@ class Stage:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.over.wait()
+
+    async def begin_work(self) -> None:
+        """Write the DAG files whose runs are due, once the DAG that their tasks trigger is known."""
+        known = "SELECT count(*) FROM dag WHERE dag_id = $1"
+        while self.workload.asks and not await self.postgres.value(known, ASKED):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        self.workload.write_clocked(self.folder)
 
     async def watch(self) -> None:
         """Compare rows in snapshots, and notice the end of the work. A scheduler that gives up is started again."""
@@ -347,6 +354,7 @@ async def perform(
         try:
             await stage.set_up(stack)
             async with asyncio.timeout(deadline), asyncio.TaskGroup() as group:
+                group.create_task(stage.begin_work())
                 group.create_task(stage.watch())
                 group.create_task(_inject(stage, inject))
         except* GaveUp as group_of_one:

@@ -66,19 +66,24 @@ class Workload:
         return {self._dag_id(number): plan for number in range(self.dags)}
 
     def write(self, folder: Path) -> None:
-        """Write the DAG files to `folder`/dags, and the module that their tasks import to `folder`/lib."""
+        """Write the modules that tasks import to `folder`/lib, and what they trigger to `folder`/dags."""
         (folder / "dags").mkdir(parents=True)
         (folder / "lib").mkdir()
         (folder / "records").mkdir()
         shutil.copy(Path(__file__).with_name("recorder.py"), folder / "lib")
-        dice = random.Random(self.seed)
-        for number in range(self.dags):
-            (folder / "dags" / f"{self._dag_id(number)}.py").write_text(self._file(self._dag_id(number), dice))
         if self.leaves:
             shutil.copy(Path(__file__).with_name("leaving.py"), folder / "lib")
         if self.asks:
             shutil.copy(Path(asking.__file__), folder / "lib")
             (folder / "dags" / f"{asking.ASKED}.py").write_text(_ASKED)
+
+    def write_clocked(self, folder: Path) -> None:
+        """Write the files of the DAGs whose runs are due by the clock to `folder`/dags."""
+        dice = random.Random(self.seed)
+        for number in range(self.dags):
+            dag_id = self._dag_id(number)
+            (folder / "unfinished").write_text(self._file(dag_id, dice))
+            (folder / "unfinished").replace(folder / "dags" / f"{dag_id}.py")  # schedulers read the folder already
 
     def _effects(self, task_id: str) -> frozenset[str]:
         return asking.effects_of(task_id) if self.asks else frozenset()
