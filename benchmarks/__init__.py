@@ -8,6 +8,7 @@ measure.py   processor time, memory, statements, WAL, the cost of a durable comm
 run.py       one benchmark from an empty database to a result
 report.py    the result for people and for machines
 counting.py  calls of our functions, and memory left; gates.py: their bounds in CI
+instructions.py  instructions of the scheduler's process, counted by valgrind
 peers/       other systems beside aiosched
 
 python -m benchmarks chain-200 --executor inline --callable async

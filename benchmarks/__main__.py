@@ -1,7 +1,7 @@
 """`python -m benchmarks NAME [--size N] [--executor local|inline] [--callable async|sync] [-o FORMAT]`.
 
-NAME is a shape (shapes.py), a scenario (catalogue.py), `airflow-table`, `peers` (peers/command.py, with options of its
-own), or `simulate-year`, which needs no database.
+NAME is a shape (shapes.py), a scenario (catalogue.py), `airflow-table`, `peers` (peers/command.py) or `instructions`
+(instructions.py), which have options of their own, or `simulate-year`, which needs no database.
 `--all` runs everything, each in a process of its own; `--list` names it.
 
 Exit codes: 0 measured and verified (whether or not a budget is reached), 1 the verification failed or it took too
@@ -18,7 +18,7 @@ from typing import Any
 
 import uvloop
 
-from benchmarks import airflow_table, everything, figures, simulate_year
+from benchmarks import airflow_table, everything, figures, instructions, simulate_year
 from benchmarks.arguments import at_least_one
 from benchmarks.catalogue import SCENARIOS
 from benchmarks.figures import Finding
@@ -35,6 +35,8 @@ def main(argv: list[str] | None = None) -> int:
         return simulate_year.main()
     if arguments[:1] == ["peers"]:
         return peers_command.main(arguments[1:])
+    if arguments[:1] == ["instructions"]:
+        return instructions.main(arguments[1:])
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     if options.all:
@@ -101,6 +103,7 @@ def _list() -> str:
     others = [f"  {name:<18}{it.about}; size: {it.size:,} {it.unit}" for name, it in SCENARIOS.items()]
     more = ["  airflow-table     Airflow's published figures, with ours beside them", "  simulate-year"]
     more.append("  peers             other systems and aiosched in turns: see `peers --help`")
+    more.append("  instructions      of the scheduler's process a task, under valgrind: see `instructions --help`")
     return "\n".join(["shapes", *shapes, "scenarios", *others, "others", *more])
 
 

@@ -118,18 +118,19 @@ class LocalExecutor:
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Accept the attempts, in order; those without a free worker wait."""
         for attempt in attempts:
+            user = self._forkservers.own_user(attempt)
             if self._stopping:
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.LOST, _STOPPED))
             elif attempt.trigger is not None:
                 self._triggers.submit(attempt)
-            elif (refusal := self._forkservers.refusal(attempt)) is not None:
+            elif user is not None and (refusal := self._forkservers.refusal(user)) is not None:
                 self._note(attempt, refusal)
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.FAILED, refusal))
-            elif attempt.is_async and not self._fresh and not self._forkservers.own_user(attempt):
+            elif attempt.is_async and not self._fresh and user is None:
                 self._async_running += 1
                 self.begin(self._code_workers.for_coroutine(attempt.run.code), attempt)
             else:
-                self._queue.add(attempt, self._forkservers.own_user(attempt))
+                self._queue.add(attempt, user)
         if self._where or self._queue:
             self._quiet.clear()
         self._queue.pump()
@@ -234,7 +235,7 @@ class LocalExecutor:
 
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
         """Some attempts of a worker have ended."""
-        head = next(iter(link.attempts), None)
+        head = None if link.is_async else next(iter(link.attempts), None)
         reports = [report for report in ended.reports if self._leave(link, report.key, ended)]
         self._failed_starts = 0
         if ended.retire is not None or self._fresh:
@@ -395,8 +396,7 @@ class LocalExecutor:
         return True
 
     def _finish(self, report: Report) -> None:
-        key = report.key
-        report = self._starts.with_fields(report)
+        key, report = report.key, self._starts.with_fields(report)
         began = self._starts.ended(key)
         if report.started_at is None and began is not None:
             report = msgspec.structs.replace(report, started_at=began)

@@ -79,10 +79,9 @@ class Forkservers:
         name = attempt.run_as_user
         return None if name == self._options.run_as else name
 
-    def refusal(self, attempt: Attempt) -> str | None:
-        """Why an attempt must not run as the user that it names; None if it may."""
-        name = self.own_user(attempt)
-        if name is None or name in self._users:
+    def refusal(self, name: str) -> str | None:
+        """Why attempts must not run as the user `name`; None if they may."""
+        if name in self._users:
             return None
         return (
             f"the task names the user {name!r} (run_as_user), as whom tasks must not run here: add it to the setting "
