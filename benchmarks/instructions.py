@@ -5,8 +5,8 @@ instant at which the runs are due to their end. Other work on the machine does n
 a process under valgrind is about fifty times slower. So heartbeats and other work that comes with time, and not with
 tasks, are put off; what is left of it makes two counts of the same code differ by about a hundredth.
 
-Chains are what it is for. Workers run at their full speed meanwhile, so with `local` and tasks side by side the scheduler
-gets their reports in other portions than it does without valgrind.
+Chains are what it is for. Workers run at their full speed meanwhile: with `local` and tasks side by side the scheduler
+gets their reports in other portions than without valgrind.
 
 `--against` counts another tree of the project too, in turns, and shows the ratio. That tree may be older than this
 file, which imports only what all versions have.
