@@ -3,10 +3,10 @@
 How many instructions the scheduler's process executes a task, counted by valgrind (which must be installed): from the
 instant at which the runs are due to their end. Other work on the machine does not change that, unlike processor time;
 a process under valgrind is about fifty times slower. So heartbeats and other work that comes with time, and not with
-tasks, are put off; what is left of it makes two counts of the same code differ by about a hundredth.
+tasks, are put off; two counts of the same code still differ by up to 2 %.
 
 Chains are what it is for. Workers run at their full speed meanwhile: with `local` and tasks side by side the scheduler
-gets their reports in other portions than without valgrind.
+gets their reports in smaller or larger batches than without valgrind.
 
 `--against` counts another tree of the project too, in turns, and shows the ratio. That tree may be older than this
 file, which imports only what all versions have.
@@ -126,12 +126,14 @@ def _tell_valgrind(*words: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from benchmarks.arguments import at_least_one  # not all versions have it
+
     about = "Count the instructions that the scheduler's process executes a task, under valgrind."
     parser = argparse.ArgumentParser(prog="python -m benchmarks instructions", description=about)
     parser.add_argument("shape", choices=SHAPES, metavar="SHAPE", help="see `python -m benchmarks --list`")
     parser.add_argument("--executor", choices=("local", "inline"), default="inline", help="default: inline")
     parser.add_argument("--against", type=Path, metavar="TREE", help="another tree of the project, to be compared with")
-    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--rounds", type=at_least_one, default=1, metavar="N", help="default: 1")
     return parser
 
 

@@ -40,6 +40,12 @@ def test_without_valgrind_it_says_how_to_install_it(
     assert "apt-get install valgrind" in capsys.readouterr().err
 
 
+def test_no_rounds_at_all_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["instructions", "chain-200", "--rounds", "0"])
+    assert "--rounds" in capsys.readouterr().err
+
+
 def test_a_folder_that_is_no_tree_of_the_project_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
