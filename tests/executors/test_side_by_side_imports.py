@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 from attempt_builders import until
 
-from aiosched.authoring.dag import loader
+from aiosched.authoring.dag import loader, sources
 from aiosched.authoring.dag.sources import finder
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.runner import drive
@@ -179,3 +179,22 @@ async def test_a_module_whose_import_was_overtaken_by_a_change_is_imported_again
         assert vars(late.result(PATIENCE))["WORD"] == "one"
 
     assert load(dags, "b", "2", "gated.py") == "two"
+
+
+def test_a_module_is_known_until_it_is_unloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Gate) -> None:
+    """Else a trigger, which asks in another thread, would take the old one for a module of no DAGs folder."""
+    helper(tmp_path, "helper_of_both", "one")
+    put(tmp_path, "from helper_of_both import WORD")
+    assert load(FileDags(tmp_path), "a", "1", "helper_of_both.py") == "one"
+    was_known: list[bool] = []
+
+    def ask_meanwhile(_: object) -> bool:
+        was_known.append("helper_of_both" not in sys.modules or finder.knows("helper_of_both"))
+        return False
+
+    monkeypatch.setattr(sources, "_is_being_imported", ask_meanwhile)
+    finder.forget()
+
+    assert was_known == [True]
+    assert "helper_of_both" not in sys.modules
+    assert not finder.knows("helper_of_both")

@@ -448,6 +448,35 @@ async def test_a_deleted_dag_may_come_back_as_a_new_one(dsn: str, clock: FakeClo
         assert await it.runs("d") == {"r": "success"}
 
 
+async def test_a_run_that_is_triggered_when_a_new_version_is_stored_and_not_announced_yet_has_it(
+    dsn: str, clock: FakeClock
+) -> None:
+    """Parsing announces a version after its commit, and who sees the version may be faster."""
+    async with running(dsn, clock, dag("d", task("a"))) as it:
+        await it.trigger("d", "before")
+        async with it.db.transaction() as conn:
+            await register_specs(conn, [dag("d", task("a"), task("b"))], now=clock.now())
+
+        await it.trigger("d", "after")
+
+        versions = await it.fetch("SELECT run_id, number FROM dag_run JOIN dag_version v ON v.id = version_id")
+        assert dict(versions) == {"before": 1, "after": 2}
+
+
+async def test_a_dag_whose_file_broke_or_was_corrected_just_now_is_triggered_accordingly(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, dag("d", task("a"))) as it:
+        await it.execute("UPDATE dag SET has_import_errors = true")
+        with pytest.raises(Refused, match="cannot be imported"):
+            await it.trigger("d", "broken")
+
+        await it.execute("UPDATE dag SET has_import_errors = false")
+        await it.trigger("d", "corrected")
+
+        assert list(await it.runs("d")) == ["corrected"]
+
+
 # -- with nobody there ------------------------------------------------------------------------
 
 

@@ -240,9 +240,11 @@ async def _add_command(
 
 @handles(inbox.WAITING_COMMANDS)
 async def _waiting_commands(t: Transaction, partitions: list[int], limit: int) -> Answer:
-    columns = "id dag_id verb args requested_by attempts"
+    columns, of_dag = "id dag_id verb args requested_by attempts", "version_id is_stale has_import_errors"
+    none = dict.fromkeys(of_dag.split())
     rows = [row for _, row in t.rows("command") if row["state"] == "waiting" and row["partition"] in partitions]
-    return answer(columns, [pick(row, columns) for row in rows[:limit]])
+    found = [pick(row, columns) + pick(t.get("dag", row["dag_id"]) or none, of_dag) for row in rows[:limit]]
+    return answer(f"{columns} {of_dag}", found)
 
 
 @handles(inbox.COUNT_ATTEMPTS)

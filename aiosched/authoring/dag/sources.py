@@ -276,28 +276,16 @@ class SourceFinder:
         """
         with self._lock:
             self._forgotten += 1
-            known = self._outdated | self._modules
-            self._modules, self._outdated = {}, {}
-            self._unload(known)
             for path in list(self._files):  # running tasks may import something meanwhile
                 linecache.cache.pop(path, None)  # it would compare time and size only
             self._files.clear()
             self._unlisted.clear()
             self._data.clear()
+            self._modules, self._outdated = _unload(self._outdated | self._modules)
 
     def _record_module(self, spec: ModuleSpec) -> None:
         with self._lock:
             self._modules[spec.name] = spec
-
-    def _unload(self, modules: Mapping[str, ModuleSpec]) -> None:
-        for name, spec in modules.items():
-            module = sys.modules.get(name)
-            if module is None:
-                self._modules.setdefault(name, spec)  # found, and about to be imported; or that failed
-            elif getattr(module, "__spec__", None) is spec and _is_being_imported(spec):
-                self._modules[name] = self._outdated[name] = spec
-            elif getattr(module, "__spec__", None) is spec:
-                del sys.modules[name]
 
     def park(self, root: Path) -> ParkedModules:
         """Take the modules of all DAGs folders, and the entries of `root` in `sys.path`, out of this process."""
@@ -384,6 +372,20 @@ def _kept_code(path: str, key: bytes, source: str) -> CodeType | None:
 
 def _is_being_imported(spec: ModuleSpec) -> bool:
     return bool(getattr(spec, "_initializing", False))  # as Python's import asks before it waits for another thread
+
+
+def _unload(modules: Mapping[str, ModuleSpec]) -> tuple[dict[str, ModuleSpec], dict[str, ModuleSpec]]:
+    """Unload these modules; returns those that stay known, and those of them that are outdated once imported."""
+    known, outdated = dict[str, ModuleSpec](), dict[str, ModuleSpec]()
+    for name, spec in modules.items():
+        module = sys.modules.get(name)
+        if module is None:
+            known[name] = spec  # found, and about to be imported; or that failed
+        elif getattr(module, "__spec__", None) is spec and _is_being_imported(spec):
+            known[name] = outdated[name] = spec
+        elif getattr(module, "__spec__", None) is spec:
+            del sys.modules[name]
+    return known, outdated
 
 
 def _data(path: str, stamp: Stamp) -> _File | None:

@@ -45,7 +45,8 @@ _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 
 class Command:
     """A waiting request. `args` depends on the verb, see `aiosched.core.requests`; whoever wrote the row chose it.
 
-    `attempts` is how often an owner has begun to apply it and did not finish.
+    `attempts` is how often an owner has begun to apply it and did not finish. `dag` is what parsing last stored about
+    the DAG: its newest version, and whether it is stale or has import errors; None for each if there is no such DAG.
     """
 
     id: int
@@ -54,6 +55,7 @@ class Command:
     args: Any  # a JSON object, else it is refused; None: it cannot be read
     requested_by: str
     attempts: int
+    dag: tuple[int | None, bool | None, bool | None]
 
 
 class NewRequest(NamedTuple):
@@ -181,10 +183,10 @@ async def find_command(conn: DatabaseConnection, request: UUID) -> int | None:
 
 # Index: ix_command_waiting (partial). In the order in which they were made.
 WAITING_COMMANDS: Final = """
-    SELECT id, dag_id, verb, args, requested_by, attempts
-      FROM command
-     WHERE state = 'waiting' AND partition = ANY($1::smallint[])
-     ORDER BY id LIMIT $2
+    SELECT c.id, c.dag_id, c.verb, c.args, c.requested_by, c.attempts, d.version_id, d.is_stale, d.has_import_errors
+      FROM command AS c LEFT JOIN dag AS d ON d.dag_id = c.dag_id
+     WHERE c.state = 'waiting' AND c.partition = ANY($1::smallint[])
+     ORDER BY c.id LIMIT $2
 """
 
 
@@ -199,6 +201,7 @@ async def waiting_commands(conn: DatabaseConnection, partitions: Sequence[int], 
             _arguments(row["args"]),
             row["requested_by"],
             row["attempts"],
+            (row["version_id"], row["is_stale"], row["has_import_errors"]),
         )
         for row in rows
     ]

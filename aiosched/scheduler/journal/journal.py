@@ -59,6 +59,7 @@ class Transaction:
         self.pools = pools  # those read so far; None: does not exist
         self.is_open = False
         self.committing = False  # a commit was sent and is not confirmed yet
+        self.began = time.perf_counter()
         self._incarnation = incarnation
         self.shared, self._keyring = shared, keyring
         self.locks_pools = False  # those of `pools` are locked, and any others will be
@@ -184,32 +185,17 @@ class Journal:
             await transaction.begin()
             yield transaction
 
-    @contextlib.asynccontextmanager
-    async def batch(self, *, shared: bool) -> AsyncIterator[Transaction]:
+    def batch(self, *, shared: bool) -> Batch:
         """As `transaction`, but opened only when needed. `shared`: other schedulers use the pools, too."""
-        async with self._lock:
-            conn = await self._connection()
-            if shared:
-                self._pools.clear()
-            try:
-                began, pools = time.perf_counter(), {} if shared else self._pools
-                transaction = Transaction(conn, self._incarnation, pools, shared=shared, keyring=self.keyring)
-                self.present = transaction
-                yield transaction
-                if transaction.is_open:
-                    transaction.committing = True
-                    await conn.execute("COMMIT")
-                self._metrics.journal_commit.observe(time.perf_counter() - began)
-            except BaseException as error:
-                self._give_up_connection()
-                self.was_refused |= isinstance(error, StaleRows)
-                if isinstance(error, FencedOut | StaleRows):
-                    self._metrics.stale_writes_refused += 1
-                elif transaction.committing and is_connection_failure(error):
-                    self._metrics.unknown_commits += 1
-                raise
-            finally:
-                self.present = None
+        return Batch(self, shared=shared)
+
+    def _note_failure(self, transaction: Transaction, error: BaseException) -> None:
+        self._give_up_connection()
+        self.was_refused |= isinstance(error, StaleRows)
+        if isinstance(error, FencedOut | StaleRows):
+            self._metrics.stale_writes_refused += 1
+        elif transaction.committing and is_connection_failure(error):
+            self._metrics.unknown_commits += 1
 
     @contextlib.asynccontextmanager
     async def quiet(self) -> AsyncIterator[DatabaseConnection]:
@@ -265,3 +251,44 @@ class Journal:
                 raise
             self._conn = conn
         return self._conn
+
+
+class Batch:
+    """A batch of a journal as a context manager; no generator, since the hot path enters one for each commit."""
+
+    __slots__ = ("_journal", "_shared", "_transaction")
+
+    def __init__(self, journal: Journal, *, shared: bool) -> None:
+        self._journal, self._shared = journal, shared
+
+    async def __aenter__(self) -> Transaction:
+        journal, shared = self._journal, self._shared
+        await journal._lock.acquire()
+        try:
+            conn = await journal._connection()
+        except BaseException:
+            journal._lock.release()
+            raise
+        if shared:
+            journal._pools.clear()
+        pools = {} if shared else journal._pools
+        self._transaction = Transaction(conn, journal._incarnation, pools, shared=shared, keyring=journal.keyring)
+        journal.present = self._transaction
+        return self._transaction
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        journal, transaction = self._journal, self._transaction
+        try:
+            if error is not None:
+                journal._note_failure(transaction, error)
+                return
+            if transaction.is_open:
+                transaction.committing = True
+                await transaction.conn.execute("COMMIT")
+            journal._metrics.journal_commit.observe(time.perf_counter() - transaction.began)
+        except BaseException as failed:
+            journal._note_failure(transaction, failed)
+            raise
+        finally:
+            journal.present = None
+            journal._lock.release()

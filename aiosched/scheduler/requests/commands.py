@@ -143,7 +143,7 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
             await release(session, command.dag_id or "", command.id)
             return None
         session.cache.quarantine.refuse_dag(command.dag_id)
-        dag = await _dag_of(session, command.dag_id or "")
+        dag = await _dag_of(session, command)
         if dag is None or command.verb in ("trigger", "backfill_create"):
             session.cache.unreadable.refuse_dag(command.dag_id)
         if dag is None:
@@ -162,10 +162,15 @@ async def _apply(session: Session, command: Command) -> CommandResult | None:
         return CommandResult("refused", {"error": message, "exit_code": InternalError.exit_code})
 
 
-async def _dag_of(session: Session, dag_id: str) -> OwnedDag | None:
-    """The DAG of a request, as it is stored now: what is known to have changed, or is not known at all, is read."""
-    partition, changed = partition_of(dag_id), session.notifications.changed_dags
-    if partition in changed or dag_id not in session.cache.dags:
+async def _dag_of(session: Session, command: Command) -> OwnedDag | None:
+    """The DAG of a request, at least as new as when the request was made, whether or not a change was announced yet.
+
+    So a run that is triggered after a new version was stored has that version.
+    """
+    dag_id = command.dag_id or ""
+    partition, changed, dag = partition_of(dag_id), session.notifications.changed_dags, session.cache.dags.get(dag_id)
+    held = None if dag is None else (dag.row.version_id, dag.row.is_stale, dag.row.has_import_errors)
+    if partition in changed or held != command.dag:
         changed.discard(partition)
         await reload_dags(session, {partition})
     return session.cache.dags.get(dag_id)
