@@ -14,7 +14,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 
 from aiosched.db.crypto.keyring import new_key
 from tests.databases import TEMPLATE, Server
+from tests.network_changes import unchanged
 
 HERE: Final = Path(__file__).parent
 CHROMIUM: Final = (
@@ -202,6 +203,12 @@ async def _fill(dsn: str) -> None:
             await conn.execute(_TASKS, dag_id, tasks)
     finally:
         await conn.close()
+
+
+@pytest.fixture(autouse=True)
+def _network_stays() -> Iterator[None]:
+    with unchanged():
+        yield
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from aiosched.authoring.base.settings import defaults
@@ -35,7 +36,6 @@ from aiosched.core.values.messages import (
     Attempt,
     Outcome,
     Report,
-    Resume,
     RunInfo,
     TaskServices,
     XComPlace,
@@ -232,7 +232,8 @@ class Execution:
                 is_async = plan.is_async if task.expand_input is None else operator.is_async
                 result = await self._execute(operator.execute, context, is_async)
             else:
-                result = await self._resume(operator, context, attempt.resume)
+                go_on = partial(operator.resume_execution, attempt.resume)
+                result = await self._execute(go_on, context, operator.resumes_async(attempt.resume))
             operator.post_execute(context, result)
             push_links(operator, ti)
         length = None
@@ -270,10 +271,6 @@ class Execution:
             if not isinstance(error.__cause__, WouldBlock):
                 raise
         return await in_thread(task.render, context)  # it would have to wait: not on this loop
-
-    async def _resume(self, operator: BaseOperator, context: Context, resume: Resume) -> Any:
-        is_async = operator.resumes_async(resume)
-        return await self._execute(lambda context: operator.resume_execution(resume, context), context, is_async)
 
     async def _execute(self, call: Callable[[Context], Any], context: Context, is_async: bool) -> Any:
         seconds = self.attempt.execution_timeout
@@ -425,7 +422,8 @@ class Execution:
         try:
             await self._finish_call(call, *arguments)
         except BaseException as error:  # logged, the others still run, the state never changes: 23.1
-            if self._is_ended_from_outside(error) and (self.interruptible or not _is_cancellation(error)):
+            is_cancelled = issubclass(type(error), asyncio.CancelledError)
+            if self._is_ended_from_outside(error) and (self.interruptible or not is_cancelled):
                 raise  # once the task has ended, its callbacks run even if it is told to stop
             self._log("ERROR", f"{name} raised {reason_of(error)}\n{details_of(error)}")
 
@@ -466,10 +464,6 @@ def _current_task() -> asyncio.Task[Any] | None:
 def _cancelled_from_outside() -> bool:
     task = _current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _is_cancellation(error: BaseException) -> bool:
-    return issubclass(type(error), asyncio.CancelledError)
 
 
 async def _within(seconds: float, work: Awaitable[T]) -> T:

@@ -304,7 +304,7 @@ class LocalExecutor:
         if link.exit is not None:
             self._judge(link)
         elif link.attempts or link.triggers:  # it still runs, but is unreachable
-            self._signal(link, signal.SIGKILL)
+            self._forkservers.signal(link, signal.SIGKILL)
 
     def forkserver_lost(self, user: str | None, ended: asyncio.Task[str]) -> None:
         """A forkserver has ended, with its workers. Their attempts are reported once no process is left."""
@@ -385,8 +385,7 @@ class LocalExecutor:
 
     def _leave(self, link: WorkerLink, key: AttemptKey, ended: Ended | None = None) -> bool:
         """Remove the attempt from the worker; returns whether the worker had it."""
-        attempt = link.attempts.pop(key, None)
-        if attempt is None:
+        if (attempt := link.attempts.pop(key, None)) is None:
             return False
         del self._where[key]
         if link.is_async and not self._fresh and link.user is None:
@@ -422,8 +421,7 @@ class LocalExecutor:
     # Stopping
 
     def _stop_attempt(self, key: AttemptKey, grace: float, outcome: Outcome, reason: str) -> None:
-        link = self._where.get(key)
-        if link is not None:
+        if (link := self._where.get(key)) is not None:
             self._queue.take_back(link)
         if self._queue.remove(key):
             self._finish(self._report_of(key, outcome, f"{reason}, before it began"))
@@ -438,7 +436,7 @@ class LocalExecutor:
             link.cancel(key)
         elif not again:
             link.retiring = True
-            self._signal(link, signal.SIGTERM)
+            self._forkservers.signal(link, signal.SIGTERM)
         if (patient := self._kills.pop(key, None)) is not None:
             patient.cancel()
         self._kills[key] = self._loop.call_later(grace, self._kill, key, link)
@@ -452,10 +450,7 @@ class LocalExecutor:
             "attempt %s does not stop: its worker process %s is killed%s",
             key, link.pid, f", with {others} other attempts" if others else "",
         )  # fmt: skip
-        self._signal(link, signal.SIGKILL)
-
-    def _signal(self, link: WorkerLink, signum: int) -> None:
-        self._forkservers.signal(link, signum)
+        self._forkservers.signal(link, signal.SIGKILL)
 
     def _overdue(self, key: AttemptKey, seconds: float) -> None:
         self._timers.pop(key, None)
@@ -469,7 +464,7 @@ class LocalExecutor:
 
     def _make_sure(self, link: WorkerLink) -> None:
         if link.number in self._links and link.exit is None:
-            self._signal(link, signal.SIGKILL)
+            self._forkservers.signal(link, signal.SIGKILL)
 
     async def _release(self) -> None:
         self._starts.close()

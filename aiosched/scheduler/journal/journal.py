@@ -272,9 +272,9 @@ class Batch:
         if shared:
             journal._pools.clear()
         pools = {} if shared else journal._pools
-        self._transaction = Transaction(conn, journal._incarnation, pools, shared=shared, keyring=journal.keyring)
-        journal.present = self._transaction
-        return self._transaction
+        transaction = Transaction(conn, journal._incarnation, pools, shared=shared, keyring=journal.keyring)
+        journal.present = self._transaction = transaction
+        return transaction
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         journal, transaction = self._journal, self._transaction

@@ -32,21 +32,12 @@ def room_of(
         room = ExecutorRoom(name, member.open_slots, member.open_async_slots)
         executors.setdefault(None, room)
         executors[name] = room
-    return Room(
-        pools={
-            name: PoolRoom(
-                row.slots,
-                row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0,
-                row.include_deferred,
-                row.team,
-            )
-            for name, row in pools.items()
-            if row is not None
-        },
-        executors=executors,
-        open=open,
-        parallelism=parallelism,
-    )
+    rooms: dict[str, PoolRoom] = {}
+    for name, row in pools.items():
+        if row is not None:
+            free = row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0
+            rooms[name] = PoolRoom(row.slots, free, row.include_deferred, row.team)
+    return Room(pools=rooms, executors=executors, open=open, parallelism=parallelism)
 
 
 def claim(

@@ -197,8 +197,7 @@ class StateCache:
 
     def get(self, key: AttemptKey) -> tuple[Board, Instance]:
         """As `find`, for an attempt whose run must be held."""
-        found = self.find(key)
-        if found is None:
+        if (found := self.find(key)) is None:
             raise InvalidTransition(f"{key} waits for a slot, but its run is not held")
         return found
 
@@ -353,13 +352,12 @@ class StateCache:
             regroup |= task_room.per_run != task.max_active_tis_per_dagrun
             task_room.per_dag, task_room.per_run = task.max_active_tis_per_dag, task.max_active_tis_per_dagrun
         if regroup:
-            self._recount(dag)
-            self._line_up_again(dag)
+            self._regroup(dag)
         self.waiting.release(room)
         self.work.room_changed = True
 
-    def _recount(self, dag: OwnedDag) -> None:
-        """Recount the active instances of tasks with limits of their own, from the boards."""
+    def _regroup(self, dag: OwnedDag) -> None:
+        """Recount the active instances of tasks with limits of their own, and let what waits line up again."""
         for task_room in dag.room.tasks.values():
             task_room.active = 0
             task_room.by_run.clear()
@@ -368,10 +366,6 @@ class StateCache:
                 task_room_of = dag.room.tasks.get(board.graph.task_ids[instance.task])
                 if task_room_of is not None and instance.state in ACTIVE_FOR_TASK_LIMITS:
                     task_room_of.occupy(board.run.key)
-
-    def _line_up_again(self, dag: OwnedDag) -> None:
-        for board in dag.runs.running.values():
-            for instance in board:
                 if self.waiting.discard(board.key(instance)):
                     self._line_up(dag, board, instance)
 
@@ -406,8 +400,7 @@ class StateCache:
 
     def drop_dag(self, dag_id: str) -> None:
         """Forget a DAG and its runs."""
-        dag = self.dags.pop(dag_id, None)
-        if dag is None:
+        if (dag := self.dags.pop(dag_id, None)) is None:
             return
         for board in dag.runs.running.values():
             self.boards.pop(board.run.key, None)
