@@ -16,6 +16,7 @@ from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+PARTS: Final = 4  # of the navigation: on a busy machine a walk over all of it takes longer than a test may
 LINKS: Final = "links => links.map(one => [one.textContent.trim(), one.getAttribute('href')])"
 
 # By the name of their pictures: addresses of things, whose tabs are walked, too.
@@ -66,13 +67,14 @@ async def something_to_see(service: Service, once: set[str]) -> None:
     await service.api("PUT", "variables/city", json={"value": "Amsterdam"})
 
 
-async def test_every_page_of_the_navigation(service: Service, tab: Tab, once: set[str]) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_every_page_of_the_navigation(service: Service, tab: Tab, once: set[str], part: int) -> None:
     await something_to_see(service, once)
     page = await tab.open("/")
     await settled(page)
     links = await page.locator("nav.side a.item").evaluate_all(LINKS)
     assert len(links) > 10
-    for words, address in links:
+    for words, address in links[part::PARTS]:
         await walk(tab, name_of(words), address)
 
 
