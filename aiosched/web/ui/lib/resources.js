@@ -1,8 +1,10 @@
 // Hooks for API data: resources and paged lists, reloaded when they change.
 import { signal, useEffect, useMemo } from "./html.js";
 import { address, get } from "./api.js";
-import { reading } from "./freshness.js";
+import { isCutOff, reading } from "./freshness.js";
 import { onPatch } from "./live.js";
+
+const RETRY = 3000; // milliseconds
 
 /**
  * The result of `useResource`; `data` is null until loaded.
@@ -54,6 +56,23 @@ function oneAtATime(work) {
 }
 
 /**
+ * Calls `read` again some time after each problem that may pass. While the page is cut off that waits.
+ * @param {() => void} read
+ */
+function retrying(read) {
+  /** @type {number | undefined} */
+  let timer;
+  const wait = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => (isCutOff.value ? wait() : read()), RETRY);
+  };
+  return {
+    after: (/** @type {import("./api.js").Problem} */ problem) => void (problem.isPassing && wait()),
+    stop: () => clearTimeout(timer),
+  };
+}
+
+/**
  * A resource, loaded when mounted and again on patches of `kinds`. With `path` null nothing is loaded yet.
  * `onUpdate(data, patch)` may apply a patch itself and return the new data; if it returns undefined, the resource is
  * reloaded.
@@ -82,9 +101,11 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
       } catch (error) {
         if (error.name === "AbortError") return;
         state.error.value = error;
+        retry.after(error);
       }
       state.loading.value = false;
     });
+    const retry = retrying(read);
     state.reload = read;
     read();
     const off = onPatch((patch) => {
@@ -96,6 +117,7 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
     });
     return () => {
       abort.abort();
+      retry.stop();
       shown.gone();
       off();
     };
@@ -173,9 +195,11 @@ export function useList(
       } catch (error) {
         if (error.name === "AbortError") return;
         state.error.value = error;
+        retry.after(error);
       }
       state.loading.value = false;
     });
+    const retry = retrying(read);
     state.reload = read;
     state.next = (most = 0) => {
       pages++;
@@ -194,6 +218,7 @@ export function useList(
     });
     return () => {
       abort.abort();
+      retry.stop();
       shown.gone();
       off();
       clearTimeout(timer);
