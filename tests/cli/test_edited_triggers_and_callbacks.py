@@ -102,7 +102,7 @@ def test_edited_triggers_and_callbacks_run_in_the_next_run(tmp_path: Path, dsn: 
             until(lambda: len((tmp_path / "said").read_text().splitlines()) == len(SAID))
 
             said = (tmp_path / "said").read_text().splitlines()
-            assert set(said) == {f"{place} {word}" for place in SAID}, (said, runs(cli))
+            assert set(said) == {f"{place} {word}" for place in SAID}, f"{said} {runs(cli)}"
 
 
 @pytest.mark.parametrize("executor", ["local", "inline"])
