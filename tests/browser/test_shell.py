@@ -284,3 +284,35 @@ async def test_everything_works_inside_another_application_under_a_prefix(server
             await context.close()
             assert not tab.wrong
     await server.drop(dsn)
+
+
+BACKGROUND = "Object.defineProperty(document, 'hidden', {get: () => window.inBackground ?? true})"
+
+
+async def test_tabs_in_the_background_leave_a_connection_to_the_others(tab: Tab) -> None:
+    """Each stream takes one, and without HTTP/2 a browser has six to a server."""
+    others = [await tab.page.context.new_page() for _ in range(8)]
+    for other in others:
+        await other.add_init_script(BACKGROUND)
+        await other.goto(f"{tab.url}/runs")
+        await expect(other.get_by_role("row").first).to_be_visible()
+    await expect((await tab.open("/runs")).get_by_role("row").first).to_be_visible()
+
+
+async def test_a_tab_in_front_again_is_up_to_date_and_one_in_the_background_has_no_stream(
+    service: Service, tab: Tab
+) -> None:
+    turn = "window.inBackground = {}; document.dispatchEvent(new Event('visibilitychange'))"
+    await tab.page.add_init_script(BACKGROUND)
+    page = await tab.open("/runs")
+    await expect(page.get_by_role("row").first).to_be_visible()
+    await service.run("making", "success", "in-the-background")
+    async with page.expect_request("**/api/v1/stream*"):
+        await page.evaluate(turn.format("false"))
+    await expect(page.get_by_role("link", name="in-the-background")).to_be_visible()
+
+    async with page.expect_event("requestfailed", lambda request: "/api/v1/stream" in request.url):
+        await page.evaluate(turn.format("true"))
+    await service.run("making", "success", "later")
+    await page.evaluate(turn.format("false"))
+    await expect(page.get_by_role("link", name="later", exact=True)).to_be_visible()

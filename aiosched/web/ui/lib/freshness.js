@@ -79,6 +79,12 @@ export function hear(told) {
   lost.value = false;
 }
 
+/** The stream begins again; before, the tab was in the background, where nothing was to be heard. */
+export function listenAgain() {
+  heardAt = Date.now();
+  lost.value = false;
+}
+
 /** A request begins; call what this returns with its problem, null for an answer. */
 export function asking() {
   const one = { at: serverNow() };

@@ -1,7 +1,9 @@
 // One event stream for the whole page: numbered patches; the browser resumes after the last one it received.
 // It also brings the server's status (freshness.js); once the page is no longer cut off, everything is read again.
-import { hear, isCutOff } from "./freshness.js";
+import { hear, isCutOff, listenAgain } from "./freshness.js";
 import { effect } from "./html.js";
+
+const HIDDEN = 5000; // milliseconds in the background after which a tab has no stream
 
 /** @type {Set<(patch: Patch) => void>} */
 const listeners = new Set();
@@ -57,13 +59,34 @@ let reconnectTimer;
 const reconnectSoon = (ms = 50) => {
   reconnectTimer ??= setTimeout(() => {
     reconnectTimer = undefined;
-    connect();
+    if (source || !document.hidden) connect();
   }, ms);
 };
 
-/** Start the stream; called once by the shell. */
+function disconnect() {
+  source?.close();
+  source = null;
+}
+
+/**
+ * Start the stream; called once by the shell. Tabs in the background have none: without HTTP/2 a browser has at most
+ * six connections to a server, and each stream takes one. In front again, the stream goes on after the last patch.
+ */
 export function startLive() {
-  connect();
+  /** @type {number | undefined} */
+  let timer;
+  const turn = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(disconnect, HIDDEN);
+    else if (!source) {
+      listenAgain();
+      connect();
+    }
+  };
+  document.addEventListener("visibilitychange", turn);
+  addEventListener("pagehide", disconnect);
+  addEventListener("pageshow", turn);
+  turn();
 }
 
 /**
@@ -82,4 +105,3 @@ export function watchTopic(topic) {
     }
   };
 }
-addEventListener("pagehide", () => source?.close());
