@@ -50,6 +50,8 @@ async def guarded(service: Service, tmp_path_factory: pytest.TempPathFactory) ->
                 line = await process.stdout.readline()
                 assert line, told
                 told += line.decode()
+        async with httpx2.AsyncClient(timeout=60) as client:  # its first user is there, before tests make others
+            (await client.get(f"{found.group()}/health")).raise_for_status()
         yield found.group()
     finally:
         process.terminate()

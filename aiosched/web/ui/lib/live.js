@@ -9,6 +9,7 @@ const HIDDEN = 5000; // milliseconds in the background after which a tab has no 
 const listeners = new Set();
 /** @type {EventSource | null} */
 let source = null;
+let wanted = false; // somebody is logged in
 /** @type {Map<string, number>} */
 let topics = new Map(); // topic -> number of subscribers
 /** @type {string | null} */
@@ -68,24 +69,30 @@ function disconnect() {
   source = null;
 }
 
+/** @type {number | undefined} */
+let hiddenTimer;
+
 /**
- * Start the stream; called once by the shell. Tabs in the background have none: without HTTP/2 a browser has at most
+ * The tab has come to the front, or is in the background, where it has no stream: without HTTP/2 a browser has at most
  * six connections to a server, and each stream takes one. In front again, the stream goes on after the last patch.
  */
+function turn() {
+  clearTimeout(hiddenTimer);
+  if (!wanted) return;
+  if (document.hidden) hiddenTimer = setTimeout(disconnect, HIDDEN);
+  else if (!source) {
+    listenAgain();
+    connect();
+  }
+}
+document.addEventListener("visibilitychange", turn);
+addEventListener("pagehide", disconnect);
+addEventListener("pageshow", turn);
+
+/** Start the stream, or start it anew for another user; called by the shell. */
 export function startLive() {
-  /** @type {number | undefined} */
-  let timer;
-  const turn = () => {
-    clearTimeout(timer);
-    if (document.hidden) timer = setTimeout(disconnect, HIDDEN);
-    else if (!source) {
-      listenAgain();
-      connect();
-    }
-  };
-  document.addEventListener("visibilitychange", turn);
-  addEventListener("pagehide", disconnect);
-  addEventListener("pageshow", turn);
+  wanted = true;
+  disconnect();
   turn();
 }
 
