@@ -34,11 +34,12 @@ PASSWORD = "correct horse battery"
 async def guarded(service: Service, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """The address of a second web server on the same database that wants a login."""
     home: Path = tmp_path_factory.mktemp("guarded")
+    await service.api("POST", "users", json={"name": "admin", "role": "admin", "password": PASSWORD})
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aiosched", "serve", "--role", "web", "--dsn", service.dsn),
         *("--dags", str(service.dags), "--home", str(home), "--port", "0"),
         cwd=home,
-        env=os.environ | {"AIOSCHED__WEB__AUTH": "password", "AIOSCHED__WEB__ADMIN_PASSWORD": PASSWORD},
+        env=os.environ | {"AIOSCHED__WEB__AUTH": "password"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -50,8 +51,6 @@ async def guarded(service: Service, tmp_path_factory: pytest.TempPathFactory) ->
                 line = await process.stdout.readline()
                 assert line, told
                 told += line.decode()
-        async with httpx2.AsyncClient(timeout=60) as client:  # its first user is there, before tests make others
-            (await client.get(f"{found.group()}/health")).raise_for_status()
         yield found.group()
     finally:
         process.terminate()
@@ -180,7 +179,8 @@ async def test_an_action_is_not_done_for_another_user(service: Service, browser:
     await expect(button).to_be_enabled()
     await log_in_elsewhere(context, guarded, "olga")
 
-    await button.click()
+    async with page.expect_request("**/api/v1/stream*"):  # of the other user
+        await button.click()
 
     await expect(page.get_by_text("You are now logged in as olga.")).to_be_visible()
     await expect(page.get_by_role("navigation", name="Main")).to_contain_text("olga · operator")

@@ -79,10 +79,13 @@ export function hear(told) {
   lost.value = false;
 }
 
-/** The stream begins again; before, the tab was in the background, where nothing was to be heard. */
-export function listenAgain() {
+/**
+ * The page listens to the stream, or does not, since it is in the background: then it is cut off until it does.
+ * @param {boolean} does
+ */
+export function listen(does) {
   heardAt = Date.now();
-  lost.value = false;
+  lost.value = !does;
 }
 
 /** A request begins; call what this returns with its problem, null for an answer. */

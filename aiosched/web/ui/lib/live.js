@@ -1,6 +1,6 @@
 // One event stream for the whole page: numbered patches; the browser resumes after the last one it received.
 // It also brings the server's status (freshness.js); once the page is no longer cut off, everything is read again.
-import { hear, isCutOff, listenAgain } from "./freshness.js";
+import { hear, isCutOff, listen } from "./freshness.js";
 import { effect } from "./html.js";
 
 const HIDDEN = 5000; // milliseconds in the background after which a tab has no stream
@@ -69,31 +69,36 @@ function disconnect() {
   source = null;
 }
 
+/** In the background nothing is heard; in front again, everything is read again. */
+function leave() {
+  disconnect();
+  listen(false);
+}
+
 /** @type {number | undefined} */
 let hiddenTimer;
 
 /**
  * The tab has come to the front, or is in the background, where it has no stream: without HTTP/2 a browser has at most
- * six connections to a server, and each stream takes one. In front again, the stream goes on after the last patch.
+ * six connections to a server, and each stream takes one.
  */
 function turn() {
   clearTimeout(hiddenTimer);
-  if (!wanted) return;
-  if (document.hidden) hiddenTimer = setTimeout(disconnect, HIDDEN);
-  else if (!source) {
-    listenAgain();
-    connect();
-  }
+  if (document.hidden && source) hiddenTimer = setTimeout(leave, HIDDEN);
+  if (document.hidden || source || !wanted) return;
+  connect();
+  listen(true);
 }
 document.addEventListener("visibilitychange", turn);
-addEventListener("pagehide", disconnect);
 addEventListener("pageshow", turn);
+addEventListener("pagehide", (event) => (event.persisted ? leave() : disconnect()));
 
 /** Start the stream, or start it anew for another user; called by the shell. */
 export function startLive() {
   wanted = true;
   disconnect();
-  turn();
+  if (document.hidden) leave();
+  else connect();
 }
 
 /**
