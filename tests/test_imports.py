@@ -1,6 +1,6 @@
 """Imports go one way: no circle of files, and no circle of the folders of a room, imports for type checkers included.
 
-Contracts between the rooms are in pyproject.toml.
+Contracts between the rooms are in pyproject.toml. An import by a name in a string would be seen by neither.
 """
 
 from __future__ import annotations
@@ -78,3 +78,50 @@ def test_no_files_of_a_room_import_each_other_in_a_circle(room: str) -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_folders_of_a_room_import_each_other_in_a_circle(room: str) -> None:
     assert a_circle(folders_of(files_of(room))) == []
+
+
+# Modules that are imported by a name in a string, and why a statement would not do.
+BY_NAME = {
+    ("aiosched.airflow.finder", "aiosched.airflow.installed"): "only when somebody imports `airflow`",
+    ("aiosched.airflow.finder", "aiosched.airflow.modules"): "only when somebody imports `airflow`",
+    ("aiosched.authoring.dag.dag", "aiosched.executors.dag_test.dag_test"): "`dag.test()` reaches upwards",
+    ("aiosched.authoring.tasks.operator", "aiosched.authoring.mapping.mapped"): "mapped tasks are operators",
+    ("aiosched.executors.kubernetes.kube_api", "kubernetes_asyncio.client"): "of an extra, and slow: in a thread",
+    ("aiosched.executors.kubernetes.kube_api", "kubernetes_asyncio.config"): "of an extra",
+}
+
+
+def imported_by_name(source: str) -> set[str]:
+    """The constant names with which a module calls `import_module` or `__import__`, also through another function."""
+
+    def is_import(node: ast.expr) -> bool:
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        return name in ("import_module", "__import__")
+
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return {
+        given.value
+        for call in calls
+        if any(is_import(one) for one in (call.func, *call.args))
+        for given in (*call.args, *(keyword.value for keyword in call.keywords))
+        if isinstance(given, ast.Constant) and isinstance(given.value, str)
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'importlib.import_module("a.b")',
+        'import_module(name="a.b")',
+        'x = __import__("a.b").c',
+        'asyncio.to_thread(importlib.import_module, "a.b")',
+    ],
+)
+def test_an_import_by_a_constant_name_is_found(source: str) -> None:
+    assert imported_by_name(source) == {"a.b"}
+
+
+def test_no_other_module_is_imported_by_a_name_in_a_string() -> None:
+    found = {(name, one) for name, path in MODULES.items() for one in imported_by_name(path.read_text("utf-8"))}
+
+    assert found == BY_NAME.keys()

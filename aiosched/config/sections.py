@@ -2,8 +2,6 @@
 
 Elsewhere: where values come from (sources.py). Source: option names and defaults from the semantics reference, section
 32, where the meaning is the same.
-
-It has over 500 lines because it is the one table of all settings.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 It opens (or starts) the database, keeps a lease, parses DAG files, runs the loops, and
 hands claims to an executor. It never exits the host process, installs no signal handlers
 and does not change the root logger. Lives here: the parts and the order in which they start and stop.
-It has over 500 lines because all of these parts meet here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It judges a `History`: what a campaign planned, the rows of the database and every change of them, and what
 the tasks wrote down themselves. A rule is a function that yields one sentence for each violation; `check` asks
-them all. It has over 500 lines because all rules stand beside the history that they judge. Instants are seconds of
+them all. Instants are seconds of
 CLOCK_MONOTONIC. Source: the semantics reference, sections 2.3 and 35.
 """
 
