@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint ui strings screenshots docs docs-links bench faults simulate pythons lowest newest lock audit sbom image ci
+.PHONY: help setup test test-all lint ui strings screenshots docs docs-links bench faults simulate pythons lowest newest lock audit sbom image ci
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,8 +15,11 @@ setup: ## create .venv with everything for development, aiosched in editable mod
 	$(PYTHON) -m venv $(VENV)
 	pip install --editable '.[dev]'
 
-test: ## run all tests on two processes (T= selects: make test T=tests/core)
+test: ## the quick tier of the tests, on two processes (T= selects: make test T=tests/core)
 	pytest -n 2 $(T)
+
+test-all: ## all tests, half an hour and more (T= selects)
+	pytest -n 2 --tier all $(T)
 
 lint: ## ruff, mypy --strict, import contracts
 	.ci/lint
@@ -71,5 +74,5 @@ sbom: ## a bill of materials of this version, build/aiosched-VERSION.cdx.json (C
 image: ## build the image without a registry and run it, as root (EXTRAS=otel,oidc; needs buildah and debootstrap)
 	python -m tests.deploy.image --extras '$(EXTRAS)'
 
-ci: ## what CI runs: a fresh environment, lint, all tests
+ci: ## what CI runs: fresh environments, lint, the quick tier, the documentation, all other tests
 	.ci/run

@@ -35,6 +35,7 @@ from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseError
+from tests import tiers
 from tests.databases import TEMPLATE, Server, server_at
 from tests.engines.brokers import rabbitmq, redis  # noqa: F401  fixtures
 
@@ -44,14 +45,6 @@ PREFIX = "aiosched-test-"
 
 NIGHTLY = os.environ.get("AIOSCHED_NIGHTLY") == "1"  # every property tries 20,000 examples, and has the time for it
 NIGHTLY_TIMEOUT = 7_200
-
-settings.register_profile(
-    "aiosched",
-    max_examples=20_000 if NIGHTLY else 200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("aiosched")
 
 if (
     signal.getsignal(signal.SIGINT) == signal.SIG_IGN
@@ -68,17 +61,63 @@ POSTGRES_16 = binaries().parent.with_name("pginstall") / "bin"  # comes with the
 OLDER_SERVERS = {v: path for v, path in ((15, POSTGRES_15), (16, POSTGRES_16)) if (path / "postgres").exists()}
 
 
-def pytest_report_header() -> str:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = "; ".join(f"{name}: {what}" for name, what in tiers.TIERS.items())
+    parser.addoption("--tier", choices=tuple(tiers.TIERS), default="quick", help=told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile(
+        "aiosched",
+        max_examples=20_000 if NIGHTLY else tiers.EXAMPLES[config.option.tier],
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    settings.load_profile("aiosched")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
     versions = ", ".join(map(str, (*OLDER_SERVERS, 18)))
     missing = "" if 15 in OLDER_SERVERS else f"; not on 15, because {POSTGRES_15}/postgres does not exist"
-    return f"postgresql: schema and statements are tested on {versions}{missing}"
+    tier = f"tier: {config.option.tier} ({tiers.TIERS[config.option.tier]}); all: make test-all"
+    return [tier, f"postgresql: schema and statements are tested on {versions}{missing}"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+_counts: Final = pytest.StashKey[tuple[int, int]]()  # tests that run, and all
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    return tiers.not_imported(path, parent)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    return tiers.not_imported(module_path, parent)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    named = tiers.named_files(config)
+    is_in = {item: tiers.in_tier(config.option.tier, item) or item.path in named for item in items}
+    config.stash[_counts] = (sum(is_in.values()), len(items))
+    config.hook.pytest_deselected(items=[item for item in items if not is_in[item]])
+    items[:] = [item for item in items if is_in[item]]
     if NIGHTLY:
-        for item in items:
-            if isinstance(item, pytest.Function) and getattr(item.obj, "is_hypothesis_test", False):
-                item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT))
+        for item in filter(tiers.is_property, items):
+            item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist tells the one that prints
+        session.config.workeroutput["tier"] = session.config.stash.get(_counts, (0, 0))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[_counts] = getattr(node, "workeroutput", {}).get("tier", (0, 0))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    runs, tests = config.stash.get(_counts, (0, 0))
+    terminalreporter.write_line(f"tier {config.option.tier}: {runs} of {tests} tests; all: make test-all")
 
 
 @pytest.hookimpl(optionalhook=True)
