@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -27,6 +28,7 @@ HEADINGS = re.compile(r"\b((?:docs/[\w/]+|README|CONTRIBUTING)\.md), ((?:\"[^\"]
 DECISIONS = re.compile(r"[Dd]ecisions? (0\d{3})")
 
 
+@functools.cache
 def flat(path: Path) -> str:
     """The text of a file with every run of blanks, line ends and comment signs as one blank."""
     return re.sub(r"(?:\s|(?<=\n)\s*#)+", " ", path.read_text())

@@ -1,7 +1,7 @@
 """The tiers of the tests: the quick one, which `pytest` runs by itself, and all (`--tier all`, `make test-all`).
 
-A test is in the quick tier unless it, or its file, is marked `slow`, or its file or folder is in `SLOW`. What the command
-line names by its file (`pytest tests/browser/test_shell.py`) runs in any tier.
+A test is in the quick tier unless it, or its file, is marked `slow`, or its file or folder is in `SLOW`. What the
+command line names by its file (`pytest tests/browser/test_shell.py`) runs in any tier.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ EXAMPLES: Final = {"quick": 25, "rest": 200, "all": 200}
 
 # Files and folders that the quick tier does not import: what they need, besides `pip install '.[test]'`.
 SLOW: Final[Mapping[str, str]] = {
+    "airflow/test_airflow_examples.py": "wheels of Airflow, from the package index",
+    "airflow/test_beside_airflow.py": "Airflow",
     "authoring/test_object_storage.py": "fsspec, universal_pathlib",
     "backends/test_aws_backends.py": "moto",
     "backends/test_google_backend.py": "google-cloud-secret-manager",
@@ -41,8 +43,11 @@ SLOW: Final[Mapping[str, str]] = {
     "engines/test_kubernetes_many.py": "kubernetes_asyncio",
     "engines/test_pod_manifests.py": "jsonschema-rs",
     "engines/test_warm_pods.py": "kubernetes_asyncio",
+    "migration/test_real_airflow.py": "Airflow",
     "providers": "packages of Airflow, from the package index",
+    "scheduler/test_pgbouncer.py": "pgbouncer",
     "scheduler/test_tracing.py": "opentelemetry-sdk",
+    "security/test_dag_code_as_another_user.py": "root",
     "security/test_hostile_requests.py": "schemathesis",
     "web/test_airflow_api.py": "apache-airflow-client",
     "web/test_any_request.py": "schemathesis",
@@ -86,7 +91,7 @@ def not_imported(path: Path, parent: pytest.Collector) -> NotImported | None:
 
 
 class NotImported(pytest.File):
-    """A file of tests, or a folder of such files, that the quick tier counts and does not import; without parameters."""
+    """A file of tests, or a folder of them, that the quick tier counts, without parameters, and does not import."""
 
     def collect(self) -> Iterator[pytest.Item]:
         for file in sorted(self.path.rglob("test_*.py")) if self.path.is_dir() else [self.path]:

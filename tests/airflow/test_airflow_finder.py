@@ -135,6 +135,7 @@ def test_a_worker_or_parser_with_the_setting_off_does_not_answer(tmp_path: Path)
         load(tmp_path, "from airflow import DAG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "owner"), [(None, "airflow.models"), ("compat", "aiosched.authoring.dag.dag")])
 def test_in_pytest_an_installed_airflow_answers_unless_the_setting_is_given(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str | None, owner: str

@@ -54,6 +54,7 @@ def test_objects_of_kubernetes_clients_become_what_the_api_calls_them() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_pod_of_the_installed_client_is_read() -> None:
     client = pytest.importorskip("kubernetes_asyncio.client", reason="not installed: pip install kubernetes_asyncio")
     resources = client.V1ResourceRequirements(limits={"memory": "1Gi"})

@@ -177,6 +177,7 @@ async def test_a_broken_environment_is_made_again(tmp_path: Path) -> None:
     assert (await run_task(operator))[0][0] == str(folder)
 
 
+@pytest.mark.slow
 async def test_requirements_that_cannot_be_had_fail_the_task(tmp_path: Path) -> None:
     operator = PythonVirtualenvOperator(
         task_id="t", python_callable=where, venv_cache_path=tmp_path,

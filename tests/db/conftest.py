@@ -61,7 +61,7 @@ def start_external(installed: Path, *options: str) -> tuple[ExternalServer, Call
     return server, remove
 
 
-@pytest.fixture(scope="session", params=OLDER_SERVERS)
+@pytest.fixture(scope="session", params=[pytest.param(version, marks=pytest.mark.slow) for version in OLDER_SERVERS])
 def older_server(request: pytest.FixtureRequest) -> Iterator[ExternalServer]:
     """A server of each older version that this machine has."""
     server, remove = start_external(OLDER_SERVERS[request.param])

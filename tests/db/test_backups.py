@@ -24,6 +24,8 @@ from aiosched.errors import DatabaseError, NotFound, Refused, UnsupportedDatabas
 from tests.conftest import OLDER_SERVERS
 from tests.db.conftest import ExternalServer
 
+pytestmark = pytest.mark.slow
+
 AWKWARD = "a\ttab, a \\ backslash\r\n\\.\nSET transaction_timeout = 0;\n\\restrict x\nCOPY a (b) FROM stdin;\n\restrict"
 
 

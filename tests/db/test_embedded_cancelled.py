@@ -16,6 +16,8 @@ from aiosched.db.server import embedded
 from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding, embedded_data_dir
 from aiosched.db.server.postmaster import ServerAnswer, end_process
 
+pytestmark = pytest.mark.slow
+
 
 def servers_on(data_dir: Path) -> list[psutil.Process]:
     """The PostgreSQL servers that were started on a data directory."""

@@ -21,6 +21,8 @@ from aiosched.db.server.postmaster import ServerAnswer, ask, folder_id, last_lin
 from aiosched.errors import DatabaseError
 from tests.removing import remove_tree
 
+pytestmark = pytest.mark.slow
+
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 if os.geteuid() != 0:
     CONTAINER += ["--user", "--map-current-user"]

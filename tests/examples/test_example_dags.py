@@ -90,7 +90,12 @@ def test_all_examples_parse_without_an_error_or_a_warning(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("dag_id", DAG_IDS)
+QUICK = ("etl_taskflow", "mapping")  # the service runs all of them: test_example_service.py
+
+
+@pytest.mark.parametrize(
+    "dag_id", [pytest.param(dag_id, marks=() if dag_id in QUICK else pytest.mark.slow) for dag_id in DAG_IDS]
+)
 def test_an_example_runs_in_one_process_without_a_database(dag_id: str, tmp_path: Path) -> None:
     done = aiosched("dags", "test", dag_id, "--dags", str(FOLDER), "-o", "json", cwd=tmp_path)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import asyncpg
 import httpx2
+import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples" / "embedding"
 
@@ -82,11 +83,13 @@ async def test_requests_are_served_while_runs_that_they_started_go_on(dsn: str, 
         assert await finished(app.client, asked.json()["run_id"]) == "success"
 
 
+@pytest.mark.slow
 async def test_a_run_that_does_not_exist_is_not_found(dsn: str, short_path: Path) -> None:
     async with application(dsn, short_path) as app:
         assert (await app.client.get("/reports/manual__nobody")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_each_run_happens_once_with_two_processes_on_one_database(dsn: str, short_path: Path) -> None:
     async with application(dsn, short_path, workers=2) as app:
         asked = [await app.client.post("/reports", params={"city": city}) for city in ("Utrecht", "Delft", "Assen")]

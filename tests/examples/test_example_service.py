@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import asyncpg
+import pytest
 from example_facts import DAG_IDS, FOLDER, MANUAL, NOT_SUCCESS
 
 ON_SCHEDULE = set(DAG_IDS) - MANUAL
@@ -53,6 +54,7 @@ async def test_every_example_with_a_schedule_runs_and_succeeds(dsn: str, tmp_pat
     assert dict(map(tuple, skipped)) == {dag_id: len(tasks) for dag_id, tasks in NOT_SUCCESS.items()}
 
 
+@pytest.mark.slow
 async def test_the_service_shows_each_run_that_finishes_goes_on_serving_and_stops_in_order(
     dsn: str, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ async def until_error(bench: Bench, parser: Parser, name: str, words: str) -> No
     assert words in ((await bench.errors())[name] or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pinned", [False, True])
 async def test_dags_of_a_damaged_archive_stay_until_it_is_whole_or_gone(
     bench: Bench, tmp_path: Path, pinned: bool

@@ -69,6 +69,7 @@ async def as_superuser(server: ExternalServer) -> AsyncIterator[asyncpg.Connecti
         await conn.close()
 
 
+@pytest.mark.slow
 async def test_a_fleet_goes_on_with_a_new_password_and_loses_nothing(
     settings: Settings, server: ExternalServer, tmp_path: Path
 ) -> None:

@@ -125,6 +125,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_it_kills_three_processes_and_no_more(dsn: str, clock: FakeClock, db: Database) -> None:
     async with running(dsn, clock, dag("a"), dag("b")):
         pass
