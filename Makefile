@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all lint ui strings screenshots docs docs-links bench faults simulate pythons lowest newest lock audit sbom image ci
+.PHONY: help setup test test-all lint ui strings screenshots docs docs-links bench faults simulate mutants pythons lowest newest lock audit sbom image ci
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ faults: ## fault campaigns in their long form, hours (C=kills: one of them; KILL
 
 simulate: ## simulated fleets, many seeds (SEEDS=20000; A= adds options: A='--seed 17 --trace')
 	python -m tests.simulation --seeds $(or $(SEEDS),20000) --processes 2 $(A)
+
+mutants: ## which tests notice a change of the code, tried on a sample: hours (A='--number 200 --seed 1')
+	python -m tools.mutants $(A)
 
 pythons: ## tests on each of Python 3.11, 3.12 and 3.13 that is here (T= selects)
 	.ci/pythons all $(T)

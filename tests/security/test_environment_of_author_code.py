@@ -54,7 +54,7 @@ with DAG("looks", schedule="@once", start_date="2026-01-01", catchup=True):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("executor", ["local", "inline"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("inline", marks=pytest.mark.slow)])
 def test_no_environment_that_author_code_can_read_has_a_secret_setting(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:

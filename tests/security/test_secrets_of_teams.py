@@ -69,6 +69,7 @@ with DAG(DAG_ID, schedule=None, description=f"at the top: {AT_THE_TOP}"):
     plain("{{ var.value.get('of_alpha', 'nothing') }}") >> later()
 """
 
+ENGINE = pytest.param("engine", marks=pytest.mark.slow)
 FOLDERS = {"alpha": "alpha", "beta": "beta", "nobody": None}
 
 
@@ -124,7 +125,7 @@ async def found_by(scheduler: Scheduler, dag_id: str) -> tuple[dict[str, str], s
     return plain, later
 
 
-@pytest.mark.parametrize("kind", ["inline", "local", "engine"])
+@pytest.mark.parametrize("kind", [pytest.param("inline", marks=pytest.mark.slow), "local", ENGINE])
 async def test_nobody_else_finds_what_belongs_to_a_team(
     settings: Settings, db: Database, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -227,7 +228,7 @@ with DAG(DAG_ID, schedule=None):
 """
 
 
-@pytest.mark.parametrize("kind", ["inline", "engine"])
+@pytest.mark.parametrize("kind", ["inline", ENGINE])
 async def test_a_pool_of_a_team_lets_no_task_of_others_in_and_why_says_so(
     settings: Settings, db: Database, kind: str
 ) -> None:
