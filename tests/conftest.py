@@ -35,6 +35,7 @@ from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseError
+from aiosched.web.auth import passwords
 from tests import tiers
 from tests.databases import TEMPLATE, Server, server_at
 from tests.engines.brokers import rabbitmq, redis  # noqa: F401  fixtures
@@ -261,6 +262,12 @@ async def db(dsn: str) -> AsyncIterator[Database]:
 def clock() -> FakeClock:
     """A clock that stands at the beginning of 2026."""
     return FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture(autouse=True)
+def passwords_are_hashed_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each hash takes 80 ms."""
+    monkeypatch.setattr(passwords, "LOG2_COST", 4)
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,6 @@ from aiosched.web.auth.passwords import hash_token
 from tests.cli.conftest import Cli
 
 
-@pytest.fixture(autouse=True)
-def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
-
-
 def create(on_db: Cli, name: str, role: str, password: str = "correct horse") -> Any:
     return on_db("users", "create", name, "--role", role, input=f"{password}\n")
 

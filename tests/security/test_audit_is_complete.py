@@ -100,7 +100,6 @@ def test_the_walk_has_every_route_that_changes_something() -> None:
 
 @pytest.fixture
 async def scheduler(dsn: str, db: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scheduler]:
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
     await create_user(db, "ada", "admin", await hash_password(PASSWORD))
 
     @task
@@ -222,7 +221,6 @@ def test_the_walk_has_every_command_that_changes_something() -> None:
 
 
 def test_each_command_leaves_an_entry_with_who_it_was(on_db: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
     monkeypatch.setenv("AIOSCHED__SECRETS__FERNET_KEYS", new_key())
 
     async def prepare(db: Database) -> None:

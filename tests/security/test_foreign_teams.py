@@ -34,8 +34,6 @@ from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.views import live
 from tests.security.two_teams import OURS, ROLES, THEIRS, Asked, SeededTeam, add_members, all_routes, seed_team
 
-pytestmark = pytest.mark.usefixtures("cheap_hashes")
-
 # They say nothing about a team to anybody, or do not end.
 SAY_NOTHING: Final = frozenset({"/openapi.json", "/stream"})
 # Answers without a name of a team, even to those who see everything.
@@ -48,11 +46,6 @@ WITHOUT_NAMES: Final = frozenset(
         "/dags/{dag_id}/runs/{run}/tasks/{task_id}/events",
     }
 )  # fmt: skip
-
-
-@pytest.fixture
-def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
 
 
 @pytest.fixture

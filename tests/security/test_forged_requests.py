@@ -24,7 +24,6 @@ WITHOUT_SESSION = {"/api/v1/login", "/api/v1/login/link", "/api/v1/logout", "/au
 
 @pytest.fixture
 async def app(db: Database, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
     await accounts.create_user(db, "admin", "admin", await hash_password(PASSWORD))
     web = WebSettings(auth="password", airflow_api=True, allowed_hosts="aiosched.example")
     return make_app(RequestClient(db, Settings(web=web)))

@@ -67,7 +67,6 @@ async def test_the_status_codes_are_the_same_for_everybody(db: Database, path: s
 
 @pytest.mark.usefixtures("running")
 async def test_users_and_programs_with_a_token_see_details(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
     await accounts.create_user(db, "ann", "viewer", await hash_password(PASSWORD))
     of_ann = new_token()
     await accounts.create_token(db, "ann", "ci", hash_token(of_ann), "viewer", None)

@@ -118,11 +118,6 @@ def test_everybody_accepts_what_anybody_signs(made: list[float], now: float, age
 # ---- what is signed ----
 
 
-@pytest.fixture(autouse=True)
-def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
-
-
 async def test_nobody_is_logged_out_by_a_new_key(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signing_keys, "READ_AGAIN", 0.0)
     await accounts.create_user(db, "ann", "admin", await hash_password(PASSWORD))

@@ -17,7 +17,7 @@ from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_token, new_token
 from aiosched.web.requests.request_client import RequestClient
 from tests.cli.conftest import Cli
-from tests.web.conftest import browser, cheap_hashes, guarded, web_db  # noqa: F401  fixtures
+from tests.web.conftest import browser, guarded, web_db  # noqa: F401  fixtures
 from tests.web.logins import PASSWORD, client_of, log_in
 from tests.web.walks import requests_of
 

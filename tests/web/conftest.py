@@ -50,13 +50,7 @@ async def api(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @pytest.fixture
-def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passwords are hashed fast."""
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
-
-
-@pytest.fixture
-async def guarded(db: Database, web_db: Database, cheap_hashes: None) -> FastAPI:
+async def guarded(db: Database, web_db: Database) -> FastAPI:
     """The application with a login, and a person of each role, who is called as the role is."""
     for role in ("viewer", "operator", "admin"):
         await accounts.create_user(db, role, role, await hash_password(PASSWORD))

@@ -131,7 +131,6 @@ async def log_in(app: FastAPI, root_path: str) -> str:
 async def test_a_cookie_goes_no_further_than_the_prefix(
     db: Database, monkeypatch: pytest.MonkeyPatch, root_path: str, path: str
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.passwords._LOG2_COST", 4)
     await accounts.create_user(db, "ann", "viewer", await hash_password("correct horse"))
     request_client = RequestClient(db, Settings(web=WebSettings(auth="password")))
 

@@ -15,6 +15,7 @@ from aiosched.db.people import accounts, identities
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused
 from aiosched.web.app import make_app
+from aiosched.web.auth import passwords
 from aiosched.web.auth.access import role_of, rule_of
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.passwords import hash_password, hash_token, new_token, verify_password
@@ -24,13 +25,19 @@ from aiosched.web.server.ports import check_exposure
 from tests.web.logins import PASSWORD, client_of, log_in
 from tests.web.test_access import routes
 
-
-@pytest.fixture(autouse=True)
-def _cheap_hashes(cheap_hashes: None) -> None:
-    """In every test."""
-
-
 # ---- sessions ----
+
+
+async def test_a_hash_of_a_password_takes_32_mb_and_an_unknown_name_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # tests hash fast
+    costs: list[int] = []
+    monkeypatch.setattr(passwords.hashlib, "scrypt", lambda _, n, r, **__: costs.append(128 * n * r) or bytes(32))
+
+    stored = await hash_password(PASSWORD)
+    await verify_password(PASSWORD, stored)
+    await verify_password(PASSWORD, None)
+
+    assert costs == [2**25] * 3
 
 
 async def test_without_a_login_nothing_is_told(browser: httpx2.AsyncClient) -> None:

@@ -18,7 +18,8 @@ from aiosched.errors import Refused
 SHORTEST: Final = 8
 TOKEN_PREFIX: Final = "aios_"  # makes a leaked token easy to find
 
-_LOG2_COST, _BLOCK, _PARALLEL = 15, 8, 1
+LOG2_COST = 15  # tests have less
+_BLOCK, _PARALLEL = 8, 1
 _MEMORY: Final = 2**27
 
 
@@ -33,14 +34,13 @@ def check_password(password: str) -> None:
 async def hash_password(password: str) -> str:
     """`scrypt$15$8$1$salt$hash`, with a salt of its own."""
     salt = secrets.token_bytes(16)
-    digest = await asyncio.to_thread(_scrypt, password, salt, _LOG2_COST, _BLOCK, _PARALLEL)
-    numbers = f"{_LOG2_COST}${_BLOCK}${_PARALLEL}"
-    return f"scrypt${numbers}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
+    digest = await asyncio.to_thread(_scrypt, password, salt, LOG2_COST, _BLOCK, _PARALLEL)
+    return _stored(salt, digest)
 
 
 async def verify_password(password: str, stored: str | None) -> bool:
     """Whether `password` is the stored one. Takes the same time without one, so that names cannot be probed."""
-    _, cost, block, parallel, salt, digest = (stored or _UNKNOWN_USER).split("$")
+    _, cost, block, parallel, salt, digest = (stored or _stored(bytes(16), b"")).split("$")
     found = await asyncio.to_thread(_scrypt, password, base64.b64decode(salt), int(cost), int(block), int(parallel))
     return hmac.compare_digest(found, base64.b64decode(digest)) and stored is not None
 
@@ -50,7 +50,9 @@ def _scrypt(password: str, salt: bytes, cost: int, block: int, parallel: int) ->
     return hashlib.scrypt(secret, salt=salt, n=2**cost, r=block, p=parallel, maxmem=_MEMORY, dklen=32)
 
 
-_UNKNOWN_USER: Final = f"scrypt${_LOG2_COST}${_BLOCK}${_PARALLEL}${base64.b64encode(bytes(16)).decode()}$AAAA"
+def _stored(salt: bytes, digest: bytes) -> str:
+    numbers = f"{LOG2_COST}${_BLOCK}${_PARALLEL}"
+    return f"scrypt${numbers}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
 
 
 def check_lifetime(days: float | None, most: float) -> None:
