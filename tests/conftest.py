@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import contextlib
 import fcntl
+import gc
 import logging
 import os
 import shutil
@@ -104,6 +105,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if NIGHTLY:
         for item in filter(tiers.is_property, items):
             item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # ten thousand tests and their modules: collections of garbage need not look at them
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
