@@ -42,11 +42,14 @@ CHROMIUM: Final = (
 SCREENSHOTS: Final = os.environ.get("AIOSCHED_SCREENSHOTS")
 AXE: Final = HERE / "vendor" / "axe.min.js"
 LOOKS: Final = (("light", 1440), ("dark", 1440), ("dark", 390), ("light", 390))
-# What sticks out on the right, but for what scrolls in a box of its own.
-SIDEWAYS: Final = """() => [...document.querySelectorAll("body *")]
-    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
-    .filter((one) => !one.closest(".scroll *, .gridbox *, .pane *, .tabs *, pre *, .hidden-text, .side"))
-    .map((one) => `${one.tagName} ${one.className}`).slice(0, 5).join("; ")"""
+# What sticks out on the right, but for what scrolls in a box of its own; two frames later: charts follow their boxes.
+_SIDEWAYS: Final = """async () => {
+    for (const _ of "12") await new Promise(requestAnimationFrame);
+    return [...document.querySelectorAll("body *")]
+        .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+        .filter((one) => !one.closest(".scroll *, .gridbox *, .pane *, .tabs *, pre *, .hidden-text, .side"))
+        .map((one) => `${one.tagName} ${one.className}`).slice(0, 5).join("; ");
+}"""
 _READY: Final = re.compile(r"http://127\.0\.0\.1:\d+")
 _CHECK_ACCESS: Final = """async () => {
     const {violations} = await axe.run(document, {resultTypes: ["violations"]});
@@ -256,14 +259,19 @@ class Tab:
         found: list[str] = await self.page.evaluate(_CHECK_ACCESS)
         assert not found, "\n".join(found)
 
+    async def fits(self, *where: object) -> None:
+        """Nothing sticks out on the right, once everything is there: what still loads may be the widest."""
+        await expect(self.page.get_by_role("heading", level=1)).to_be_visible()
+        await expect(self.page.locator(".skeleton")).to_have_count(0)
+        assert await self.page.evaluate(_SIDEWAYS) == "", where
+
     async def looks_well(self, name: str) -> None:
         """In both themes and at both widths nothing sticks out, and axe has nothing to say; a picture of each."""
         page = self.page
         for theme, width in LOOKS:
             await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
             await page.set_viewport_size({"width": width, "height": 900})
-            await expect(page.locator(".skeleton")).to_have_count(0)
-            assert await page.evaluate(SIDEWAYS) == "", (name, theme, width)
+            await self.fits(name, theme, width)
             await self.check_access()
             await self.picture(f"{name}-{theme}-{width}")
         await page.set_viewport_size({"width": 1440, "height": 900})

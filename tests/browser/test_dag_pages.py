@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Route, expect
 
-from tests.browser.conftest import SIDEWAYS, Service, Tab
+from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -476,11 +476,11 @@ async def test_a_very_long_name_breaks_on_a_phone(service: Service, tab: Tab) ->
     await tab.page.route("**/api/v1/dags/*/runs/long-name", lambda route: route.fulfill(json={**found, "dag_id": long}))
     page = await tab.open("/dags/making/runs/long-name", width=390)
     await expect(page.get_by_role("link", name=long).first).to_be_visible()
-    assert await page.evaluate(SIDEWAYS) == ""
+    await tab.fits()
 
     pools = await service.api("GET", "pools")
     pools["items"][0]["name"] = long
     await tab.page.route("**/api/v1/pools?*", lambda route: route.fulfill(json=pools))
     await page.goto(f"{tab.url}/pools")
     await expect(page.get_by_text(long).first).to_be_visible()
-    assert await page.evaluate(SIDEWAYS) == ""
+    await tab.fits()

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.conftest import SIDEWAYS, Service, Tab
+from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -41,7 +41,7 @@ async def test_dependencies_across_dags_on_a_laptop_and_on_a_phone(service: Serv
     await page.goto(service.url + "/dependencies?search=link")
     await expect(table.get_by_role("row").filter(has_text="is scheduled on")).to_contain_text("stock")
     await expect(table.get_by_text("unknown DAG")).to_be_visible()
-    assert not await page.evaluate(SIDEWAYS), "the page is wider than a phone"
+    await tab.fits()
     await tab.check_access()
     await tab.picture("dependencies-phone")
     await page.get_by_role("searchbox", name="Search DAGs and assets").fill("no such name")

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Browser, Error, Request, Route, expect
 
 from aiosched.db.statements import ownership
-from tests.browser.conftest import SIDEWAYS, Service, Tab
+from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -29,7 +29,7 @@ async def test_runs_are_filtered_grouped_and_cleared_together(service: Service, 
     await expect(page.get_by_role("row")).to_have_count(2)
     await page.get_by_label("Name of the view").fill("failed ones")
     await page.get_by_role("button", name="Save view").click()
-    assert not await page.evaluate(SIDEWAYS), "the list is wider than a laptop"
+    await tab.fits()
 
     await page.get_by_role("combobox", name="Group by").select_option("dag_id")
     await page.get_by_role("button", name="troubled").click()
@@ -89,7 +89,7 @@ async def test_task_instances_are_found_across_dags_also_on_a_phone(service: Ser
     await expect(first).to_be_visible()
     cell = first.locator("td").nth(1)
     assert await cell.evaluate("(cell) => getComputedStyle(cell, '::before').content") == '"State"'
-    assert not await page.evaluate(SIDEWAYS), "the list is wider than a phone"
+    await tab.fits()
     await page.get_by_label("Error", exact=True).fill("no such words")
     await expect(page.get_by_text("No task instances match these filters")).to_be_visible()
     await page.get_by_role("button", name="Clear filters").click()
