@@ -178,6 +178,21 @@ async def test_a_cluster_that_cannot_be_reached_is_named_once_and_holds_up_nothi
     assert (len(warnings), engine.slots) == (1, 0)
 
 
+async def test_a_worker_takes_jobs_without_the_scheduler_of_dask(
+    settings: Settings, cluster: Cluster, waits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_engine, "_DIRECT_TIMEOUT", dask_engine._CONNECT_TIMEOUT)  # a busy machine
+    (waits / "go").touch()
+    engine = DaskEngine(settings)
+    async with serving(settings, engine) as scheduler:
+        await until(lambda: engine.slots, "the worker")
+        await (await engine._connected()).run(dask_worker.take_jobs, [])  # its agent has started
+        run = await scheduler.trigger("d", run_id="r")
+        assert await run.wait(timeout=GUARD) == "success"
+        assert engine._given.total() > 0
+        assert engine._out_of_reach == set()
+
+
 async def test_a_task_that_comes_before_its_worker_is_ready_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     from aiosched.executors.engines import dask_worker
 

@@ -52,7 +52,11 @@ class AgentPlugin(WorkerPlugin):
         options = replace(LocalOptions.from_settings(settings), slots=worker.state.nthreads)
         self.agent = WorkerAgent(options)
         await self.agent.start()
-        worker.handlers[TAKE_JOBS] = partial(take_jobs, dask_worker=worker)
+
+        async def take(texts: list[bytes]) -> list[int]:  # Dask logs the name of what answers: a partial has none
+            return await take_jobs(texts, worker)
+
+        worker.handlers[TAKE_JOBS] = take
 
     async def teardown(self, worker: Any) -> None:
         """End the agent; what it still runs is lost."""
