@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ pytest.importorskip("distributed", reason="Dask is not installed: pip install di
 from aiosched.config import Settings
 from aiosched.errors import ConfigError
 from aiosched.executors.engines import dask_engine, dask_worker
+from aiosched.executors.engines.agent import WorkerAgent
 from aiosched.executors.engines.dask_engine import DaskEngine
 from tests.engines.dask_cluster import Cluster
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
@@ -191,6 +193,23 @@ async def test_a_worker_takes_jobs_without_the_scheduler_of_dask(
         assert await run.wait(timeout=GUARD) == "success"
         assert engine._given.total() > 0
         assert engine._out_of_reach == set()
+
+
+async def test_a_worker_is_given_nothing_while_its_agent_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask answers for a worker, and so gives it jobs, before its plugins are set up."""
+    can_start = asyncio.Event()
+    monkeypatch.setattr(WorkerAgent, "start", lambda _: can_start.wait())
+    plugin = dask_worker.AgentPlugin({})
+    worker: Any = SimpleNamespace(plugins={"aiosched": plugin}, state=SimpleNamespace(nthreads=2), handlers={})
+    starting = asyncio.create_task(plugin.setup(worker))
+    waiting = asyncio.create_task(dask_worker._ready_plugin(worker))
+    await asyncio.wait([starting, waiting], timeout=0)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    can_start.set()
+    await starting
+    assert await waiting is plugin
 
 
 async def test_a_task_that_comes_before_its_worker_is_ready_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,8 +50,9 @@ class AgentPlugin(WorkerPlugin):
 
         settings = load_settings().settings if self._given is None else Settings.model_validate(self._given)
         options = replace(LocalOptions.from_settings(settings), slots=worker.state.nthreads)
-        self.agent = WorkerAgent(options)
-        await self.agent.start()
+        agent = WorkerAgent(options)
+        await agent.start()
+        self.agent = agent  # from now on it is given jobs
 
         async def take(texts: list[bytes]) -> list[int]:  # Dask logs the name of what answers: a partial has none
             return await take_jobs(texts, worker)
