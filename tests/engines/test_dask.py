@@ -195,6 +195,30 @@ async def test_a_worker_takes_jobs_without_the_scheduler_of_dask(
         assert engine._out_of_reach == set()
 
 
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+async def test_the_cluster_is_looked_at_again_whatever_was_wrong(
+    error: type[Exception], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask's client raises RuntimeError, too, when its connection is closed meanwhile."""
+    monkeypatch.setattr(dask_engine, "_LOOK_EVERY", 0.0)
+    worker = {"nthreads": 2, "resources": {}, "metrics": {}}
+    answers = iter([error("ConnectionPool is closed")])
+
+    async def identity() -> dict[str, Any]:
+        for wrong in answers:
+            raise wrong
+        return {"workers": {"tcp://w": worker}}
+
+    async def close() -> None: ...
+
+    engine = DaskEngine(settings)
+    engine._client = SimpleNamespace(status="running", scheduler=SimpleNamespace(identity=identity), close=close)
+    engine._looking = asyncio.create_task(engine._look_for_ever())
+    await until(lambda: engine.slots or engine._looking.done(), "a look")
+    assert engine.slots == 4
+    await engine.stop()
+
+
 async def test_a_worker_is_given_nothing_while_its_agent_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask answers for a worker, and so gives it jobs, before its plugins are set up."""
     can_start = asyncio.Event()

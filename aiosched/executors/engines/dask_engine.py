@@ -103,7 +103,7 @@ class DaskEngine:
                 client.scheduler_comm.interval = _SEND_EVERY
                 await client.register_plugin(self._worker.AgentPlugin(self._settings_of_workers()))
                 await self._look(client)
-            except (OSError, TimeoutError, ValueError) as error:
+            except Exception as error:  # a worker's agent may fail with whatever it is
                 await self._disconnect()
                 where = self._address or "the cluster of this machine"
                 raise EngineUnavailable(f"Dask at {where} cannot be reached (dask.address): {error}") from error
@@ -145,7 +145,7 @@ class DaskEngine:
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
                 found = await client.scheduler.identity()
-        except (OSError, TimeoutError) as error:
+        except Exception as error:  # Dask's client raises various errors while its connection is being closed
             raise EngineUnavailable(f"Dask does not answer: {error}") from error
         self._threads = sum(worker["nthreads"] for worker in found["workers"].values())
         self._workers = {address: frozenset(each["resources"]) for address, each in found["workers"].items()}
