@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from benchmarks import (
+    api,
+    chain_steps,
     endurance,
     fleet,
     footprint,
@@ -22,14 +24,15 @@ from benchmarks import (
     sustained,
     takeover,
     unfinished,
+    warm,
 )
 from benchmarks.processes import temporary_folders
 from benchmarks.stage import Stage, staged
 from tests.databases import Server
 
 STAGED = (
-    *(endurance, fleet, footprint, idle, many, mapped, materialise),
-    *(parsing, retention, run, scaling, sustained, takeover, unfinished),
+    *(api, chain_steps, endurance, fleet, footprint, idle, many, mapped, materialise),
+    *(parsing, retention, run, scaling, sustained, takeover, unfinished, warm),
 )
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import catalogue, scaling
-from benchmarks.airflow_names import airflow_names
+from benchmarks import airflow_names as airflow
+from benchmarks import catalogue, scaling, takeover
 from benchmarks.airflow_table import lag_table, throughput_table
 from benchmarks.endurance import endurance, growth
 from benchmarks.figures import Figure, Finding
@@ -24,7 +24,6 @@ from benchmarks.retention import retention
 from benchmarks.run import run
 from benchmarks.shapes import SHAPES, Shape, linear
 from benchmarks.sustained import sustained
-from benchmarks.takeover import takeover
 from benchmarks.unfinished import unfinished
 from benchmarks.warm import warm
 from tests.benchmarks.test_benchmark_report import RESULT
@@ -109,8 +108,12 @@ async def test_files_are_parsed_cold_and_looked_at_again() -> None:
     assert figure(finding, "unchanged re-scan, slowest").verdict == "reached"
 
 
-async def test_files_that_import_airflow_are_compared_with_files_that_import_aiosched() -> None:
-    finding = await airflow_names(2, 60.0)
+async def test_files_that_import_airflow_are_compared_with_files_that_import_aiosched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(airflow, "_IMPORTS", 2)
+
+    finding = await airflow.airflow_names(2, 60.0)
 
     assert figure(finding, "import, ratio").most == 1.2
     assert figure(finding, "parsing, ratio").value > 0
@@ -157,9 +160,13 @@ async def test_a_herd_of_cron_runs_is_created_at_its_instant() -> None:
     assert figures_of(result)[0].what == "all runs created within"
 
 
-async def test_the_death_of_a_scheduler_is_measured_until_all_of_its_dags_move_again() -> None:
+async def test_the_death_of_a_scheduler_is_measured_until_all_of_its_dags_move_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Processes of `serve` that start and die: that takes some seconds."""
-    finding = await takeover(1, 100.0, dags=3)
+    monkeypatch.setattr(takeover, "SCHEDULERS", 2)
+
+    finding = await takeover.takeover(1, 100.0, dags=3)
 
     p99 = figure(finding, "all DAGs move again, p99")
     assert p99.most == 2.0

@@ -6,20 +6,25 @@ import os
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from aiosched.core.graph.spec import DEFAULT_POOL
 from benchmarks import record
 from benchmarks.history import history_of
+from benchmarks.run import postgres
 from benchmarks.shapes import SHAPES
 from benchmarks.stage import stage, unlimited
 
 
-async def test_the_default_pool_of_a_stage_limits_nothing() -> None:
+@pytest.mark.slow
+async def test_a_stage_is_durable_and_its_default_pool_limits_nothing() -> None:
     """On a server of its own, as benchmarks have it: that takes some seconds."""
     async with stage() as at:
         slots = await at.conn.fetchval("SELECT slots FROM pool WHERE name = $1", DEFAULT_POOL)
         parallelism = unlimited(at.folders).core.parallelism
+        server = await postgres(at.conn)
 
+    assert "fsync=on synchronous_commit=on" in server
     assert slots >= parallelism
     assert slots >= max(shape.total for shape in SHAPES.values())
 

@@ -43,6 +43,7 @@ def test_a_mark_before_the_part_it_follows_does_not_count() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_test_server")
 async def test_a_small_chain_has_a_figure_for_each_part_of_both_executors() -> None:
     finding = await chain_steps(5, 60.0, lead=1.0)

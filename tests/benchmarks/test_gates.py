@@ -15,11 +15,12 @@ from datetime import timedelta
 import pytest
 
 from aiosched.clock import FakeClock
+from benchmarks.counting import Counts
 from benchmarks.gates import GATES, Gate, count
 from benchmarks.history import history_of
 from benchmarks.report import Result
 from benchmarks.run import run
-from benchmarks.shapes import Shape, linear
+from benchmarks.shapes import Shape, linear, sized
 from tests.scheduler.harness import dag, running, task
 
 PARALLEL = Shape("parallel-100x10", 100, 10, ())
@@ -35,6 +36,7 @@ async def test_a_task_at_load_costs_less_than_a_tenth_of_a_statement_and_only_he
     assert result.hot_share >= 0.995
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_test_server")
 async def test_a_task_in_a_chain_costs_one_statement() -> None:
     # Long enough that the 50 to 70 statements of a start and of the minute's upkeep weigh little.
@@ -46,9 +48,12 @@ async def test_a_task_in_a_chain_costs_one_statement() -> None:
 
 
 @pytest.mark.usefixtures("on_test_server")
-@pytest.mark.parametrize("gate", GATES, ids=str)
+@pytest.mark.parametrize(
+    "gate", [GATES[0], *(pytest.param(gate, marks=pytest.mark.slow) for gate in GATES[1:])], ids=str
+)
 async def test_a_task_costs_so_many_calls_of_our_functions_and_leaves_so_much_memory(gate: Gate) -> None:
-    await count(gate)  # for what happens only once
+    small = sized(gate.shape, min(gate.shape.dags, 2), 10)
+    await run(small, executor=gate.executor, kind=gate.kind, lead=0.0, watched=Counts())  # for what happens only once
     counts, result = await count(gate)
 
     assert result.problems == ()
@@ -59,6 +64,7 @@ async def test_a_task_costs_so_many_calls_of_our_functions_and_leaves_so_much_me
     assert counts.blocks / gate.shape.total <= gate.blocks
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_test_server")
 async def test_no_large_table_is_scanned_while_runs_come_and_go() -> None:
     shape = replace(PARALLEL, dags=20)

@@ -9,6 +9,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.figures import from_json
 
 MANY = 10_000
@@ -30,6 +32,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
+@pytest.mark.slow
 async def test_thousands_of_mapped_instances_run_once_each_in_half_a_gigabyte(empty_dsn: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", PROGRAM, empty_dsn, str(MANY)), stdout=asyncio.subprocess.PIPE, cwd=ROOT
