@@ -21,6 +21,8 @@ from tests.simulation.statements import HANDLERS
 from tests.simulation.store import Traffic
 from tests.simulation.workload import make_plan, rows_of
 
+pytestmark = pytest.mark.slow
+
 # The first three usually suffice. The next three contain rare statements, should the replay of one of those stop early.
 _SEEDS = tuple(range(400)) if NIGHTLY else (50, 8, 2, 48, 4, 42, *range(20, 26))
 _MODELLED = frozenset(HANDLERS)  # but for statements on what simulated fleets have none of: those find nothing

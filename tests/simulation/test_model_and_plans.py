@@ -49,10 +49,9 @@ def test_a_transaction_that_waits_no_longer_and_has_not_gone_on_yet_is_no_part_o
     loop.close()
 
 
-@pytest.mark.parametrize("first", range(0, 400, 100))
-def test_no_dag_stays_paused_because_its_unpause_overtook_its_pause(first: int) -> None:
+def test_no_dag_stays_paused_because_its_unpause_overtook_its_pause() -> None:
     asked = 0
-    for seed in range(first, first + 100):
+    for seed in range(100):
         plan = make_plan(seed, harsh=seed % 2 == 1)
         paused = {request.dag_id: request.at for request in plan.requests if request.verb == "pause"}
         unpaused = {request.dag_id: request.at for request in plan.requests if request.verb == "unpause"}

@@ -12,6 +12,8 @@ from tests.simulation.checker import violations
 from tests.simulation.history import Commit, Event, History, Row, RowChange
 from tests.simulation.spoiled import objections, played, without
 
+pytestmark = pytest.mark.slow
+
 _SEED = 3  # with backfills
 
 

@@ -11,6 +11,8 @@ from tests.simulation.checker import violations
 from tests.simulation.history import Event, RowChange
 from tests.simulation.spoiled import objections, played, without
 
+pytestmark = pytest.mark.slow
+
 _MAPPED = 1  # a seed with a task that is mapped over what another returned
 _GROUPED = 17  # one with a group in which a task fails at the first index
 

@@ -16,6 +16,8 @@ from tests.simulation.simulate import simulate
 from tests.simulation.spoiled import objections, played
 from tests.simulation.workload import FAULTS_END
 
+pytestmark = pytest.mark.slow
+
 _SEED: Final = 48  # with a DAG that fails for a while
 
 

@@ -12,6 +12,8 @@ from tests.simulation.history import Began, Commit, Event, RowChange
 from tests.simulation.spoiled import objections
 from tests.simulation.workload import FAULTS_END
 
+pytestmark = pytest.mark.slow
+
 _LATE: Final = 28  # a seed with a task that waits for what never comes, and with keys
 _BEGINS: Final = 2  # one with a task that begins in a trigger, also in some of its later tries, and without keys
 

@@ -14,6 +14,8 @@ from tests.simulation.shapes import looks_back
 from tests.simulation.spoiled import objections, played, without
 from tests.simulation.workload import Plan
 
+pytestmark = pytest.mark.slow
+
 _IN_ORDER, _ONE_BY_ONE, _PATIENT = 3, 31, 24  # seeds
 
 
