@@ -14,7 +14,7 @@ import os
 import pkgutil
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -61,6 +61,8 @@ MOST_PHASES: Final = 100
 EARLY: Final = timedelta(minutes=3, seconds=30)
 MOST_CALLERS: Final = 25
 NIGHTLY: Final = os.environ.get("AIOSCHED_NIGHTLY") == "1"
+STEP: Final = 24  # of the functions by name one in so many, from the first on; then from these, all in nightly runs
+PARTS: Final = range(1, STEP) if NIGHTLY else (6, 12, 18)
 
 
 # -- which DAG a call is about ------------------------------------------------------------------
@@ -324,17 +326,13 @@ async def wrong(name: str, function: types.FunctionType, shape: Shape, undisturb
     return None
 
 
-def chosen(about: Sequence[str]) -> list[str]:
-    """Every sixth function by name; all of them in nightly runs."""
-    return sorted(about)[:: 1 if NIGHTLY else 6]
-
-
 @pytest.mark.timeout(600 if NIGHTLY else 120)
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in PARTS)])
 async def test_whatever_function_fails_for_one_dag_no_other_is_affected_and_nothing_is_lost(
-    found: Found, undisturbed: dict[str, Played]
+    found: Found, undisturbed: dict[str, Played], first: int
 ) -> None:
     problems = []
-    for name in chosen(list(found.about)):
+    for name in sorted(found.about)[first::STEP]:
         function, shape = found.about[name]
         if (problem := await wrong(name, function, shape, undisturbed[shape.name])) is not None:
             problems.append(problem)

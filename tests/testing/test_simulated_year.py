@@ -12,8 +12,8 @@ import pytest
 from benchmarks.simulate_year import FIRST, schedules, simulate_once
 
 NIGHTLY = os.environ.get("AIOSCHED_NIGHTLY") == "1"
-DAYS = 365 if NIGHTLY else 8
-BUDGET = 60.0 if NIGHTLY else 10.0
+DAYS = 365 if NIGHTLY else 4
+BUDGET = 60.0 if NIGHTLY else 6.0
 
 
 @pytest.mark.timeout(600)
@@ -46,7 +46,7 @@ print(asyncio.run(simulate_once(schedules(30), FIRST + datetime.timedelta(days=2
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "77")
+        for seed in ("1", "77")
     }
 
     assert len(digests) == 1
