@@ -35,6 +35,11 @@ class Gate:
     def __str__(self) -> str:
         return f"{self.shape.name} {self.executor}"
 
+    def allows(self, counts: Counts) -> bool:
+        """Whether a task cost no more than the bounds."""
+        tasks = self.shape.total
+        return counts.calls <= tasks * self.calls and counts.blocks <= tasks * self.blocks
+
 
 GATES: Final = (
     Gate(Shape("parallel-200x10", 200, 10, ()), "inline", "async", calls=150, blocks=37),

@@ -54,14 +54,18 @@ async def test_a_task_in_a_chain_costs_one_statement() -> None:
 async def test_a_task_costs_so_many_calls_of_our_functions_and_leaves_so_much_memory(gate: Gate) -> None:
     small = sized(gate.shape, min(gate.shape.dags, 2), 10)
     await run(small, executor=gate.executor, kind=gate.kind, lead=0.0, watched=Counts())  # for what happens only once
-    counts, result = await count(gate)
+    seen: list[Counts] = []
+    # How reports fall together depends on what else the machine does; a change that costs more does so each time.
+    while not any(gate.allows(counts) for counts in seen) and len(seen) < 3:
+        counts, result = await count(gate)
+        assert result.problems == ()
+        seen.append(counts)
 
-    assert result.problems == ()
-    assert counts.calls / gate.shape.total <= gate.calls, (
-        f"More calls than allowed. Compare the most frequent ones with those before your change: "
-        f"{counts.by_function().most_common(40)}"
+    assert gate.allows(seen[-1]), (
+        f"More than allowed, {gate.calls} calls and {gate.blocks} blocks a task: "
+        f"{[(counts.calls / gate.shape.total, counts.blocks / gate.shape.total) for counts in seen]}. "
+        f"Compare the most frequent calls with those before your change: {seen[-1].by_function().most_common(40)}"
     )
-    assert counts.blocks / gate.shape.total <= gate.blocks
 
 
 @pytest.mark.slow
