@@ -63,10 +63,17 @@ def put(folder: Path, word: str) -> None:
     folder.mkdir(exist_ok=True)
     head = HEAD.format(out=str(folder.parent / "said"))
     inside, beside = (TRIGGER.format(place=place, word=word) for place in ("inside", "beside"))
-    (folder / "ready.py").write_text(beside)
-    (folder / "beside.py").write_text(head + "from ready import Ready\n" + WAITS.format(place="beside"))
-    (folder / "inside.py").write_text(head + inside + WAITS.format(place="inside"))
-    (folder / "ends.py").write_text(head + ENDS.format(word=word))
+    save(folder / "ready.py", beside)
+    save(folder / "beside.py", head + "from ready import Ready\n" + WAITS.format(place="beside"))
+    save(folder / "inside.py", head + inside + WAITS.format(place="inside"))
+    save(folder / "ends.py", head + ENDS.format(word=word))
+
+
+def save(file: Path, text: str) -> None:
+    """At once: whoever reads an empty file, before its text is written, finds that its DAG is gone."""
+    part = file.with_suffix(".part")
+    part.write_text(text)
+    part.replace(file)
 
 
 def runs(cli: Cli) -> list[tuple[Any, ...]]:
@@ -118,7 +125,7 @@ def test_a_trigger_beside_the_dag_file_is_the_one_of_now_when_nothing_else_chang
         wait_for(process, "ready")
         before = until(lambda: versions(cli))
         cli("dags", "trigger", "beside", "--wait")
-        (dags / "ready.py").write_text(TRIGGER.format(place="beside", word="two"))
+        save(dags / "ready.py", TRIGGER.format(place="beside", word="two"))
         until(lambda: versions(cli)[-1] != before[-1])
         cli("dags", "trigger", "beside", "--wait")
 
