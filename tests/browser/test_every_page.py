@@ -16,7 +16,7 @@ from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PARTS: Final = 4  # of the navigation: on a busy machine a walk over all of it takes longer than a test may
+PARTS: Final = 8  # of the navigation: on a busy machine a walk over all of it takes longer than a test may
 LINKS: Final = "links => links.map(one => [one.textContent.trim(), one.getAttribute('href')])"
 
 # By the name of their pictures: addresses of things, whose tabs are walked, too.

@@ -30,7 +30,7 @@ from tests.engines.dask_cluster import CAN_ISOLATE, CANNOT_ISOLATE, Cluster, net
 from tests.engines.often import look_often
 from tests.executors.conformance import EXPECTED, MANY, OUTCOMES, WAITING
 
-GUARD = 60.0
+GUARD = 200.0  # seconds, to find what hangs: a dozen of interpreters start first
 HAS_DASK = importlib.util.find_spec("distributed") is not None
 NO_DASK = "Dask is not installed: pip install distributed"
 HAS_KUBERNETES = importlib.util.find_spec("kubernetes_asyncio") is not None
