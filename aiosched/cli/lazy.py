@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -44,13 +45,11 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Load the real command in place of its placeholder."""
         if args and (entry := self.entry(args)):
-            command = typer.main.get_command(import_module(entry.module).app)
-            add_wide(command)
-            return args[0], command, [*entry.arguments, *args[1:]]
+            return args[0], command_of(entry.module), [*entry.arguments, *args[1:]]
         if args and not ctx.resilient_parsing:
             from aiosched.cli.suggestions import near_commands
 
-            visible = {name: entry.module for name, entry in self.entries.items() if not entry.hidden}
+            visible = {name: command_of(entry.module) for name, entry in self.entries.items() if not entry.hidden}
             if meant := near_commands(args[0], visible):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, meant))}?")
         return super().resolve_command(ctx, args)
@@ -95,6 +94,14 @@ class LazyGroup(TyperGroup):
             else:
                 sys.stderr.write(f"error: {ours}\n")
             sys.exit(ours.exit_code)
+
+
+@cache
+def command_of(module: str) -> Any:
+    """The command of a module; made once, since typer reads the types of all its parameters for it."""
+    command = typer.main.get_command(import_module(module).app)
+    add_wide(command)
+    return command
 
 
 def add_wide(command: Any) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from importlib import import_module
-from typing import Final
-
-import typer
+from typing import Any, Final
 
 from aiosched.errors import did_you_mean
 
@@ -25,8 +22,8 @@ def with_suggestion(message: str) -> str:
     return f"{found[1].rstrip('.')}.{near}"
 
 
-def near_commands(word: str, groups: Mapping[str, str]) -> list[str]:
-    """What `word` can mean: `dags trigger` for `trigger`, `dags` for `dgas`. Imports the module of every group."""
+def near_commands(word: str, groups: Mapping[str, Any]) -> list[str]:
+    """What `word` can mean: `dags trigger` for `trigger`, `dags` for `dgas`."""
     known = dict.fromkeys(name for name, _ in _commands(groups))
     if word not in known and (near := get_close_matches(word, groups, n=1)):
         return near
@@ -34,10 +31,9 @@ def near_commands(word: str, groups: Mapping[str, str]) -> list[str]:
     return [f"{group} {name}" for name, group in _commands(groups) if name in names][:_MOST]
 
 
-def _commands(groups: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _commands(groups: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each visible command with its group."""
-    for group, module in groups.items():
-        command = typer.main.get_command(import_module(module).app)
+    for group, command in groups.items():
         for name, each in getattr(command, "commands", {}).items():
             if not each.hidden:
                 yield name, group

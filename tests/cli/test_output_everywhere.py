@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import typer
 
 from aiosched.cli.app import Root
+from aiosched.cli.lazy import command_of
 from aiosched.core.values.ids import partition_of
 from aiosched.db.crypto.keyring import new_key
 from aiosched.db.server.engine import Database
@@ -33,7 +32,7 @@ def commands() -> Iterator[tuple[str, Any]]:
     """Every command that a help shows, by the words that call it."""
     for name, entry in Root.entries.items():
         if not entry.hidden:
-            yield from below(name, typer.main.get_command(import_module(entry.module).app))
+            yield from below(name, command_of(entry.module))
 
 
 def below(words: str, command: Any) -> Iterator[tuple[str, Any]]:
