@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -11,6 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.cli.conftest import Cli
+from tests.databases import TEMPLATE, Server
 
 
 @contextlib.contextmanager
@@ -26,6 +30,19 @@ def serve(folder: Path, dsn: str, *words: str, web: bool = False) -> Iterator[su
             yield process
         finally:
             process.kill()
+
+
+@contextlib.contextmanager
+def living(server: Server, folder: Path, *words: str) -> Iterator[Cli]:
+    """The command line beside one `aiosched serve` for many tests, on a database of its own; it must end well."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        dsn = runner.run(server.create(TEMPLATE))
+        with serve(folder, dsn, "--grace", "0", *words) as process:
+            wait_for(process, "ready")
+            yield Cli(dsn, folder / "home")
+            said = stop(process)
+            assert process.returncode == 0, said
+        runner.run(server.drop(dsn))
 
 
 def stop(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> str:

@@ -14,8 +14,8 @@ from aiosched.db.assets.assets import NewAssetEvent, record_events, store_refere
 from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag
-from tests.cli.serving import serve, stop, wait_for
-from tests.databases import TEMPLATE, Server
+from tests.cli.serving import living
+from tests.databases import Server
 
 DAGS = """
 from aiosched import Asset, PartitionedAssetTimetable, StartOfDayMapper, dag, task
@@ -99,14 +99,8 @@ def live(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     folder = tmp_path_factory.mktemp("assets")
     (folder / "dags").mkdir()
     (folder / "dags" / "report.py").write_text(DAGS)
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        dsn = runner.run(server.create(TEMPLATE))
-    with serve(folder, dsn, "--grace", "0") as process:
-        wait_for(process, "ready")
-        yield Cli(dsn, folder / "home")
-        stop(process)
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(server.drop(dsn))
+    with living(server, folder) as cli:
+        yield cli
 
 
 def test_an_emitted_event_makes_a_run_that_sees_its_extra(live: Cli) -> None:

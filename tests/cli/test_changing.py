@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from aiosched.db.crypto.keyring import new_key
 from tests.cli.conftest import Cli
-from tests.cli.serving import serve, stop, wait_for
-from tests.databases import TEMPLATE, Server
+from tests.cli.serving import living
+from tests.databases import Server
 
 DAGS = """
 from datetime import UTC, datetime
@@ -75,23 +72,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def live(server: Server, place: Path) -> Iterator[Cli]:
     """The command line beside a living scheduler that has parsed DAGS."""
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        dsn = runner.run(server.create(TEMPLATE))
-    with pytest.MonkeyPatch.context() as environment, serve_with_key(environment, place, dsn) as process:
-        wait_for(process, "ready")
-        yield Cli(dsn, place / "home")
-        said = stop(process)
-        assert process.returncode == 0, said
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(server.drop(dsn))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(*KEY)
+        with living(server, place) as cli:
+            yield cli
 
 
 KEY = ("AIOSCHED__SECRETS__FERNET_KEYS", new_key())
-
-
-def serve_with_key(environment: pytest.MonkeyPatch, place: Path, dsn: str) -> AbstractContextManager[Popen[str]]:
-    environment.setenv(*KEY)
-    return serve(place, dsn, "--grace", "0")
 
 
 @pytest.fixture

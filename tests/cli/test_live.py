@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -13,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.cli.serving import serve, stop, wait_for
-from tests.databases import TEMPLATE, Server
+from tests.cli.serving import living, stop
+from tests.databases import Server
 
 DAGS = """
 import asyncio
@@ -67,15 +66,8 @@ def live(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     folder = tmp_path_factory.mktemp("live")
     (folder / "dags").mkdir()
     (folder / "dags" / "all.py").write_text(DAGS)
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        dsn = runner.run(server.create(TEMPLATE))
-    with serve(folder, dsn, "--grace", "0") as process:
-        wait_for(process, "ready")
-        yield Cli(dsn, folder / "home")
-        said = stop(process)
-        assert process.returncode == 0, said
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(server.drop(dsn))
+    with living(server, folder) as cli:
+        yield cli
 
 
 def test_a_trigger_makes_a_run_and_names_it(live: Cli) -> None:

@@ -62,7 +62,13 @@ def test_until_idle_runs_what_is_due_and_ends(tmp_path: Path, dsn: str) -> None:
     assert {json.loads(line)["level"] for line in err.splitlines()} <= {"info"}
 
 
-@pytest.mark.parametrize("reason", ["_FIRST_PASS_SECONDS = 0.0", "_FIRST_PASS_FILES = -1"], ids=["slow", "many"])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        pytest.param("_FIRST_PASS_SECONDS = 0.0", id="slow"),
+        pytest.param("_FIRST_PASS_FILES = -1", id="many", marks=pytest.mark.slow),
+    ],
+)
 def test_files_that_are_read_after_the_banner_are_told_as_well(tmp_path: Path, dsn: str, reason: str) -> None:
     """A file that was imported slowly and failed was not mentioned at all."""
     put_dag(tmp_path)
@@ -81,11 +87,13 @@ def test_files_that_are_read_after_the_banner_are_told_as_well(tmp_path: Path, d
     assert told == [(None, None), (1, 1)]
 
 
-def test_on_tables_that_are_current_it_needs_no_sqlalchemy(tmp_path: Path, dsn: str) -> None:
+def test_people_see_a_banner_and_a_line_for_each_run_and_current_tables_need_no_sqlalchemy(
+    tmp_path: Path, dsn: str
+) -> None:
     put_dag(tmp_path)
     script = (
         "import sys\nfrom aiosched.cli import main\n"
-        "try:\n    main(['serve', '--no-web', '--until-idle', '--dsn', sys.argv[1]])\n"
+        "try:\n    main(['serve', '--no-web', '--until-idle', '--slots', '2', '--dsn', sys.argv[1]])\n"
         "except SystemExit as end:\n    print(end.code, {'alembic', 'sqlalchemy'} & set(sys.modules))"
     )
 
@@ -93,16 +101,8 @@ def test_on_tables_that_are_current_it_needs_no_sqlalchemy(tmp_path: Path, dsn: 
         [sys.executable, "-c", script, dsn], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
     )
 
-    assert done.stdout.splitlines()[-1] == "0 set()"
-
-
-def test_people_see_a_banner_and_a_line_for_each_run(tmp_path: Path, dsn: str) -> None:
-    put_dag(tmp_path)
-
-    command = [sys.executable, "-m", "aiosched", "serve", "--no-web", "--dsn", dsn, "--until-idle", "--slots", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
-
-    title, database, dags, executor, logs, ready, started, ended = done.stdout.splitlines()
+    title, database, dags, executor, logs, ready, started, ended, imported = done.stdout.splitlines()
+    assert imported == "0 set()"
     assert title.startswith("aiosched 0.")
     assert database.startswith("  database   PostgreSQL 18")
     assert re.fullmatch(r"  dags       \./dags   1 DAG, 0 errors, parsed in [\d.]+ m?s, watching", dags)
@@ -113,16 +113,25 @@ def test_people_see_a_banner_and_a_line_for_each_run(tmp_path: Path, dsn: str) -
     assert re.fullmatch(r"\d\d:\d\d:\d\d once  run \S+ success in [\d.]+ m?s, 1 of 1 tasks", ended)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def say_stopping(process: subprocess.Popen[str], number: signal.Signals) -> str:
+    """Ask it to stop; the line that says what still runs."""
+    process.send_signal(number)
+    assert process.stderr is not None
+    return next(line for line in process.stderr if "stopping:" in line)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_the_first_signal_lets_running_tasks_finish(tmp_path: Path, dsn: str, number: signal.Signals) -> None:
-    put_dag(tmp_path, "await asyncio.sleep(1.5)")
+    put_dag(tmp_path, "while not __import__('pathlib').Path('go').exists(): await asyncio.sleep(0.05)")
 
     with serve(tmp_path, dsn) as process:
         wait_for(process, "run_started")
-        said = stop(process, number)
+        stopping = say_stopping(process, number)
+        (tmp_path / "go").touch()
+        _, said = process.communicate(timeout=60)
 
     assert process.returncode == 0, said
-    assert "stopping: 1 task still runs, 30 s left: once work" in said
+    assert "stopping: 1 task still runs, 30 s left: once work" in stopping
     assert Cli(dsn).json("runs", "show", "once")["counts"] == {"success": 1}
 
 
@@ -131,11 +140,7 @@ def test_the_second_signal_ends_them_and_nothing_is_lost(tmp_path: Path, dsn: st
 
     with serve(tmp_path, dsn) as process:
         wait_for(process, "run_started")
-        process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if "stopping:" in line:
-                break
+        say_stopping(process, signal.SIGINT)
         said = stop(process, signal.SIGINT)
 
     run = Cli(dsn).json("runs", "show", "once")
@@ -155,6 +160,7 @@ def test_the_grace_ends_too(tmp_path: Path, dsn: str) -> None:
     assert "did not finish within 200 ms and will be ended: once work" in said
 
 
+@pytest.mark.slow  # tests/cli/test_line_writer.py has closed readers
 def test_a_reader_that_goes_away_does_not_end_it(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path)
 
@@ -182,31 +188,24 @@ def test_run_duration_ends_it_in_order(tmp_path: Path, dsn: str) -> None:
 def test_not_idle_within_the_run_duration_is_exit_code_124(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path, "await asyncio.sleep(600)")
 
-    with serve(tmp_path, dsn, "--until-idle", "--run-duration", "4", "--grace", "0") as process:
+    with serve(tmp_path, dsn, "--until-idle", "--run-duration", "2", "--grace", "0") as process:
         _, err = process.communicate(timeout=60)
 
     assert process.returncode == 124, err
-    assert "Runs were still unfinished after 4.0 s" in err
+    assert "Runs were still unfinished after 2.0 s" in err
 
 
-def test_a_parser_alone_fills_the_database(tmp_path: Path, dsn: str) -> None:
+def test_a_parser_alone_fills_the_database_and_requests_from_before_a_scheduler_ran_are_applied_first(
+    tmp_path: Path, dsn: str
+) -> None:
     put_dag(tmp_path)
-
     with serve(tmp_path, dsn, "--role", "parser") as process:
         assert wait_for(process, "dags")["dags"] == 1
         wait_for(process, "ready")
         said = stop(process)
-
     assert process.returncode == 0, said
     assert [row["dag_id"] for row in Cli(dsn).json("dags", "list")] == ["once"]
     assert Cli(dsn).json("schedulers", "list") == []
-
-
-def test_requests_from_before_it_ran_are_applied_first(tmp_path: Path, dsn: str) -> None:
-    put_dag(tmp_path)
-    with serve(tmp_path, dsn, "--role", "parser") as process:
-        wait_for(process, "ready")
-        stop(process)
 
     asked = Cli(dsn)("dags", "pause", "once")
     with serve(tmp_path, dsn, "--until-idle") as process:
@@ -321,7 +320,7 @@ async def test_stop_requests_listen_to_signals() -> None:
 
 def test_the_web_server_ends_before_its_embedded_database(tmp_path: Path, short_path: Path) -> None:
     (tmp_path / "dags").mkdir()
-    words = ("--home", str(short_path / "home"), "--port", "0", "--run-duration", "4")
+    words = ("--home", str(short_path / "home"), "--port", "0", "--run-duration", "1")
     command = [sys.executable, "-m", "aiosched", "serve", *words]
 
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)

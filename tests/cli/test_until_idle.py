@@ -61,9 +61,12 @@ def until_idle(folder: Path, dsn: str, *words: str) -> str:
     return said
 
 
-@pytest.mark.parametrize("delay", [0.1, 2.5])  # seconds between the kill and the next start
+@pytest.mark.parametrize(
+    "delay",
+    [0.1, pytest.param(2.5, marks=pytest.mark.slow)],  # seconds between the kill and the next start
+)
 def test_after_sigkill_it_waits_for_what_was_under_way(tmp_path: Path, dsn: str, delay: float) -> None:
-    put_dag(tmp_path, "await asyncio.sleep(3)")
+    put_dag(tmp_path, "await asyncio.sleep(1)")
     with serve(tmp_path, dsn) as process:
         wait_for(process, "run_started")
         process.send_signal(signal.SIGKILL)
@@ -74,12 +77,14 @@ def test_after_sigkill_it_waits_for_what_was_under_way(tmp_path: Path, dsn: str,
     assert Cli(dsn).json("runs", "show", "once")["state"] == "success"
 
 
+@pytest.mark.slow  # two starts
 def test_after_sigkill_it_reads_the_files_that_nobody_had_read(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path, name="quick")
-    put_dag(tmp_path, name="slow", top="time.sleep(2.0)")
+    put_dag(tmp_path, name="slow", top="while not Path('go').exists():\n    time.sleep(0.05)")
     with serve(tmp_path, dsn) as process:
         wait_for(process, "run_started")
         process.send_signal(signal.SIGKILL)
+    (tmp_path / "go").touch()
 
     until_idle(tmp_path, dsn)
 
@@ -87,14 +92,20 @@ def test_after_sigkill_it_reads_the_files_that_nobody_had_read(tmp_path: Path, d
         assert Cli(dsn).json("runs", "show", name)["state"] == "success"
 
 
+@pytest.mark.slow  # two services side by side; tests/scheduler/test_idle.py has peers without processes
 def test_beside_another_scheduler_it_waits_for_the_runs_of_both(tmp_path: Path, dsn: str) -> None:
     names = [f"once_{number}" for number in range(6)]
     for name in names:
-        put_dag(tmp_path, "await asyncio.sleep(5)", name=name)
+        body = "while not Path('go').exists():\n    await asyncio.sleep(0.05)\nawait asyncio.sleep(1)"
+        put_dag(tmp_path, body, name=name)
     with serve(tmp_path, dsn, "--name", "other") as other:
         wait_for(other, "run_started")
 
-        until_idle(tmp_path, dsn, "--name", "mine")
+        with serve(tmp_path, dsn, "--until-idle", "--name", "mine") as process:
+            wait_for(process, "ready")
+            (tmp_path / "go").touch()
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
 
         assert {Cli(dsn).json("runs", "show", name)["state"] for name in names} == {"success"}
         assert other.poll() is None
@@ -102,12 +113,12 @@ def test_beside_another_scheduler_it_waits_for_the_runs_of_both(tmp_path: Path, 
 
 def test_it_waits_for_a_retry_and_for_a_deferred_task(tmp_path: Path, dsn: str) -> None:
     fails_once = 'if get_current_context()["ti"].try_number == 1:\n    raise ValueError("once")'
-    put_dag(tmp_path, fails_once, name="retried", options="retries=1, retry_delay=timedelta(seconds=2)")
+    put_dag(tmp_path, fails_once, name="retried", options="retries=1, retry_delay=timedelta(seconds=1)")
     (tmp_path / "dags" / "deferred.py").write_text(
         "from datetime import datetime, timedelta\n"
         "from aiosched import DAG, TimeDeltaSensor\n"
         'with DAG("deferred", schedule="@once", start_date=datetime(2026, 1, 1)):\n'
-        '    TimeDeltaSensor(task_id="wait", delta=timedelta(seconds=2), deferrable=True)\n'
+        '    TimeDeltaSensor(task_id="wait", delta=timedelta(seconds=1), deferrable=True)\n'
     )
 
     until_idle(tmp_path, dsn)
@@ -116,6 +127,7 @@ def test_it_waits_for_a_retry_and_for_a_deferred_task(tmp_path: Path, dsn: str) 
         assert Cli(dsn).json("runs", "show", name)["state"] == "success"
 
 
+@pytest.mark.slow  # two starts; tests/scheduler/test_idle.py has paused DAGs
 def test_runs_of_paused_dags_and_files_with_errors_are_not_waited_for(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path, "await asyncio.sleep(600)", name="paused")
     put_dag(tmp_path, name="broken", top="raise RuntimeError('no')")
