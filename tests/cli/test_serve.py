@@ -320,11 +320,14 @@ async def test_stop_requests_listen_to_signals() -> None:
 
 def test_the_web_server_ends_before_its_embedded_database(tmp_path: Path, short_path: Path) -> None:
     (tmp_path / "dags").mkdir()
-    words = ("--home", str(short_path / "home"), "--port", "0", "--run-duration", "1")
-    command = [sys.executable, "-m", "aiosched", "serve", *words]
+    command = [sys.executable, "-m", "aiosched", "serve", "-o", "json", "--home", str(short_path / "home")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
+    with subprocess.Popen([*command, "--port", "0"], cwd=tmp_path, text=True, **pipes) as process:  # type: ignore[call-overload]
+        web = wait_for(process, "web")
+        wait_for(process, "ready")
+        said = stop(process)
 
-    assert ended.returncode == 0
-    assert "web        http://127.0.0.1:" in ended.stdout
-    assert "Traceback" not in ended.stderr
+    assert process.returncode == 0
+    assert web["url"].startswith("http://127.0.0.1:")
+    assert "Traceback" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typer.testing import Result
 
 from tests.cli.conftest import Cli
 from tests.cli.serving import stop, wait_for
+from tests.conftest import short_folder
 from tests.removing import remove_tree
 
 DAG = """
@@ -38,9 +40,19 @@ def place(short_path: Path) -> Path:
     return short_path
 
 
+@pytest.fixture(scope="module")
+def migrated() -> Iterator[Path]:
+    """A home whose server has ended. A copy of it is started sooner than initdb and the migrations make another."""
+    folder = short_folder()
+    Cli(home=folder / "home")("db", "migrate")
+    yield folder / "home"
+    shutil.rmtree(folder)
+
+
 @pytest.fixture
-def process(place: Path) -> Iterator[subprocess.Popen[str]]:
+def process(place: Path, migrated: Path) -> Iterator[subprocess.Popen[str]]:
     """`aiosched serve` on the embedded database of `place`, ready; it and its server are ended afterwards."""
+    subprocess.run(["cp", "--archive", str(migrated), str(place / "home")], check=True)  # its owner can be another user
     command = [sys.executable, "-m", "aiosched", "serve", "--slots", "1", "--no-web", "-o", "json", "--home", "home"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=place, text=True, **pipes) as process:  # type: ignore[call-overload]
@@ -82,7 +94,13 @@ def trigger(place: Path) -> Result:
     return cli("dags", "trigger", "sales", "--wait")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, id="killed", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, id="stopped"),
+    ],
+)
 def test_a_server_that_ends_is_started_again_and_the_log_says_why(
     place: Path, process: subprocess.Popen[str], number: signal.Signals
 ) -> None:
@@ -104,6 +122,7 @@ def test_a_server_that_ends_is_started_again_and_the_log_says_why(
     assert servers_in(place) == []
 
 
+@pytest.mark.slow
 def test_a_session_that_is_killed_makes_the_server_recover_and_serve_goes_on(
     place: Path, process: subprocess.Popen[str]
 ) -> None:
@@ -139,7 +158,7 @@ def renamed(home: Path) -> None:
     home.rename(home.with_name("elsewhere"))
 
 
-@pytest.mark.parametrize("lose", [renamed, remove_tree])
+@pytest.mark.parametrize("lose", [renamed, pytest.param(remove_tree, marks=pytest.mark.slow)])
 def test_a_home_that_is_lost_is_said_at_once_and_no_server_stays(
     place: Path, process: subprocess.Popen[str], lose: Callable[[Path], None]
 ) -> None:
@@ -159,6 +178,7 @@ def test_a_home_that_is_lost_is_said_at_once_and_no_server_stays(
     assert not home.exists()
 
 
+@pytest.mark.slow  # the copy of a home that each of these tests starts is one in a new place, too
 def test_a_renamed_home_can_be_used_in_its_new_place(place: Path, process: subprocess.Popen[str]) -> None:
     trigger(place)
 
