@@ -63,6 +63,7 @@ def test_commands_name_the_bundle_and_the_commit_and_doctor_says_what_is_wrong(
     assert rendered["op_kwargs"] == {}
 
 
+@pytest.mark.slow  # tests/bundles/test_git_bundle.py has logins without a service
 def test_the_login_of_a_bundle_is_a_connection_and_its_password_is_nowhere(
     tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

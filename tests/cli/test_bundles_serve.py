@@ -244,7 +244,7 @@ def live(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     ("executor", "dag_id"),
     [
         ("local", "threads"),
-        ("inline", "awaits"),
+        pytest.param("inline", "awaits", marks=pytest.mark.slow),
         pytest.param("local", "awaits", marks=pytest.mark.slow),
         pytest.param("inline", "threads", marks=pytest.mark.slow),
     ],

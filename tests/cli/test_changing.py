@@ -91,6 +91,12 @@ def ended(live: Cli, dag_id: str, run_id: str) -> str:
     return str(live.json("runs", "watch", dag_id, run_id, code=1 if dag_id == "broken" else 0)["state"])
 
 
+@pytest.fixture(scope="module")
+def some_run(live: Cli) -> None:
+    """The DAG `steps` has had a run."""
+    live("dags", "trigger", "steps", "--run-id", "some", "--wait")
+
+
 # -- clear --------------------------------------------------------------------------------------
 
 
@@ -170,9 +176,9 @@ def test_a_clear_that_means_nothing_says_so(live: Cli) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_cleared_or_marked(live: Cli, words: tuple[str, ...], code: int, said: str) -> None:
-    live("dags", "trigger", "steps", "--wait")
-
+def test_what_cannot_be_cleared_or_marked(
+    live: Cli, some_run: None, words: tuple[str, ...], code: int, said: str
+) -> None:
     assert said in live(*words, code=code).stderr
 
 
@@ -371,9 +377,8 @@ def test_tasks_render_fills_in_what_other_tasks_returned(live: Cli) -> None:
     assert "one" in json.dumps(fields)
 
 
-def test_tasks_render_of_what_is_not_there(live: Cli) -> None:
+def test_tasks_render_of_what_is_not_there(live: Cli, some_run: None) -> None:
     assert "ghost" in live("tasks", "render", "steps", "ghost", "first", code=3).stderr
-    live("dags", "trigger", "steps", "--wait")
     assert "ghost" in live("tasks", "render", "steps", "latest", "ghost", code=3).stderr
 
 

@@ -90,7 +90,7 @@ def runs(cli: Cli) -> list[tuple[Any, ...]]:
     return cli.work(read)
 
 
-@pytest.mark.parametrize("executor", ["local", "inline"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("inline", marks=pytest.mark.slow)])
 def test_edited_triggers_and_callbacks_run_in_the_next_run(tmp_path: Path, dsn: str, executor: str) -> None:
     cli, dags = Cli(dsn, tmp_path / "home"), tmp_path / "dags"
     put(dags, "one")
@@ -112,6 +112,7 @@ def test_edited_triggers_and_callbacks_run_in_the_next_run(tmp_path: Path, dsn: 
             assert set(said) == {f"{place} {word}" for place in SAID}, f"{said} {runs(cli)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["local", "inline"])
 def test_a_trigger_beside_the_dag_file_is_the_one_of_now_when_nothing_else_changed(
     tmp_path: Path, dsn: str, executor: str

@@ -93,6 +93,7 @@ def test_the_generated_dag_has_four_tasks_one_branch_and_one_retry(cli: Cli, mon
     ]
 
 
+@pytest.mark.slow
 def test_the_generated_test_passes(cli: Cli, tmp_path: Path) -> None:
     cli("init", "demo")
     assert tomllib.loads((tmp_path / "demo" / "aiosched.toml").read_text())

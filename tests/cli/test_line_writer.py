@@ -124,6 +124,7 @@ def test_after_a_closed_reader_lines_go_nowhere(caplog: pytest.LogCaptureFixture
     os.close(writing)
 
 
+@pytest.mark.slow
 def test_serve_goes_on_while_nobody_reads_its_output(folder: Path, dsn: str, on_db: Cli) -> None:
     with serve(folder, dsn) as process:
         assert process.stdout is not None
@@ -139,6 +140,7 @@ def test_serve_goes_on_while_nobody_reads_its_output(folder: Path, dsn: str, on_
     assert len(finished(events, "event")) == _DAGS
 
 
+@pytest.mark.slow
 def test_serve_without_room_for_its_output_warns_once(folder: Path, dsn: str, on_db: Cli) -> None:
     command = [sys.executable, "-m", "aiosched", "serve", "--no-web", "--until-idle", "--dsn", dsn, "--slots", "2"]
     with Path("/dev/full").open("w") as full:
@@ -150,6 +152,7 @@ def test_serve_without_room_for_its_output_warns_once(folder: Path, dsn: str, on
     assert len(Cli(dsn).json("runs", "list", "--state", "success", "-n", "100")) == _DAGS
 
 
+@pytest.mark.slow
 def test_a_scheduler_beside_serve_goes_on_while_its_parent_stands_still(folder: Path, dsn: str) -> None:
     with serve(folder, dsn, "--role", "parser", "--until-idle") as parser:
         parser.communicate(timeout=60)

@@ -40,6 +40,7 @@ def test_a_simulation_says_how_far_it_is(cli: Cli, monkeypatch: pytest.MonkeyPat
     assert next(line for line in said if line.startswith("simulated up to 2026-02-0")).endswith("%)")
 
 
+@pytest.mark.slow  # two starts
 def test_serve_writes_one_format_where_its_streams_are_one(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path)
     command = [sys.executable, "-m", "aiosched", "serve", "--no-web", "--until-idle"]

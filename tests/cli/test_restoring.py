@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Cli
 
 
+@pytest.mark.slow  # two homes with servers of their own
 def test_an_embedded_database_is_backed_up_and_restored_into_a_new_home(short_path: Path) -> None:
     old, new = Cli(home=short_path / "old"), Cli(home=short_path / "new")
     file = str(short_path / "flows.dump")

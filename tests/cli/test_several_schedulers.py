@@ -95,6 +95,7 @@ def test_auto_is_one_scheduler_for_every_two_cores_and_slots_are_shared() -> Non
     assert [settings_of_each(settings, number).executor.slots for number in (1, 3, 20)] == [10, 4, 1]
 
 
+@pytest.mark.slow  # three schedulers
 def test_all_take_part_and_one_parser_reads_the_files(folder: Path, dsn: str, on_db: Cli) -> None:
     """The banner may come before the parser knows whose the file is, and so before it has read it."""
     with serve(folder, dsn, "--schedulers", "3", "--name", "n", "--until-idle") as process:
@@ -164,6 +165,7 @@ async def test_one_that_does_not_answer_holds_nobody_up_beyond_the_grace(
     ]
 
 
+@pytest.mark.slow  # four schedulers and a lease
 def test_one_that_stands_still_is_killed_and_a_scheduler_elsewhere_takes_over_everything(
     folder: Path, dsn: str, on_db: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +193,7 @@ def test_one_that_stands_still_is_killed_and_a_scheduler_elsewhere_takes_over_ev
     assert {run["state"] for run in cli.json("runs", "list", "--type", "manual")} == {"success"}
 
 
+@pytest.mark.slow
 def test_the_others_keep_their_partitions_when_nobody_elsewhere_takes_them(
     folder: Path, dsn: str, on_db: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +225,7 @@ def test_the_others_keep_their_partitions_when_nobody_elsewhere_takes_them(
     assert ended == ours, "they stored how their tasks ended"
 
 
+@pytest.mark.slow
 def test_none_outlives_the_process_that_started_it(folder: Path, dsn: str) -> None:
     with serve(folder, dsn, "--schedulers", "2") as process:
         wait_for(process, "ready")

@@ -123,6 +123,7 @@ def touched(cli: Cli, command: str) -> set[Place]:
     return {(one["task_id"], one["map_index"]) for one in found["instances"]}
 
 
+@pytest.mark.slow  # 12 runs, each with many commands; the next test has one of every kind
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(ended=ended_runs(), data=st.data())
 def test_what_has_ended_is_run_again_by_the_smallest_change(on_db: Cli, ended: Ended, data: st.DataObject) -> None:

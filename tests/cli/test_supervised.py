@@ -42,12 +42,13 @@ def health(url: str) -> str:
         return f"{error.code} {error.read()!r}"
 
 
+@pytest.mark.slow  # it lasts almost three leases
 def test_a_loop_that_is_blocked_for_ever_turns_health_red_and_ends_its_process(
     cli: Cli, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "hangs.py").write_text(BLOCKS)
-    monkeypatch.setenv("AIOSCHED__SCHEDULER__LEASE", "10")
+    monkeypatch.setenv("AIOSCHED__SCHEDULER__LEASE", "5")
     monkeypatch.setenv("AIOSCHED__METRICS__TOKEN", "the-metrics")
     command = [sys.executable, "-m", "aiosched"]
 

@@ -111,6 +111,7 @@ def test_beside_another_scheduler_it_waits_for_the_runs_of_both(tmp_path: Path, 
         assert other.poll() is None
 
 
+@pytest.mark.slow  # tests/scheduler/test_idle.py has both
 def test_it_waits_for_a_retry_and_for_a_deferred_task(tmp_path: Path, dsn: str) -> None:
     fails_once = 'if get_current_context()["ti"].try_number == 1:\n    raise ValueError("once")'
     put_dag(tmp_path, fails_once, name="retried", options="retries=1, retry_delay=timedelta(seconds=1)")
@@ -145,6 +146,7 @@ def test_runs_of_paused_dags_and_files_with_errors_are_not_waited_for(tmp_path: 
     assert [error["file"] for error in cli.json("dags", "errors")] == ["broken.py"]
 
 
+@pytest.mark.slow  # two starts
 def test_a_dag_that_stays_in_quarantine_ends_it_with_an_error_that_names_it(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path, name="held")
     until_idle(tmp_path, dsn)
