@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -22,9 +23,9 @@ def day(number: int) -> datetime:
     return datetime(2026, 1, number, tzinfo=UTC)
 
 
-def daily(*tasks: Any, **options: Any) -> DagSpec:
+def daily(*tasks: Any, dag_id: str = "d", **options: Any) -> DagSpec:
     options = {"schedule": DAY, "start_date": NEW_YEAR, "catchup": False} | options
-    return dag("d", *tasks, **options)
+    return dag(dag_id, *tasks, **options)
 
 
 async def backfill(it: Running, first: int, final: int, **args: Any) -> dict[str, Any]:
@@ -197,47 +198,41 @@ async def test_a_dry_run_creates_nothing(dsn: str, late: FakeClock) -> None:
 # -- refused ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "args", "message"),
-    [
-        ({}, {"from": day(9).isoformat(), "to": day(3).isoformat()}, "before it begins .*swap the two dates"),
-        ({}, {"from": day(25).isoformat(), "to": day(28).isoformat()}, "in the future"),
-        ({}, {"from": "2026-01-03T01:00:00+00:00", "to": "2026-01-03T02:00:00+00:00"}, "no complete data interval"),
-        ({"schedule": None}, {}, "has no dates to backfill; trigger it"),
-        ({"schedule": "@once"}, {}, "has no dates to backfill; trigger it"),
-        ({"schedule": "@continuous", "max_active_runs": 1}, {}, "has no dates to backfill; trigger it"),
-        ({"past": True}, {"rerun": "missing"}, "depends on its past, so .* has gaps; use --rerun"),
-        ({"past": True}, {"rerun": "all", "backwards": True}, "cannot be backfilled backwards"),
-        ({}, {"max_active_runs": 0}, "would never run; give it 1 or more"),
-        ({}, {"rerun": "some"}, "'rerun' is 'some'; give missing, failed or all"),
-        ({}, {"from": "2026-01-03"}, "has no time zone; add one"),
-        ({}, {"conf": {"n": "much"}}, "'n'"),
-        (
-            {"schedule": "* * * * *"},
-            {"from": "2006-01-01T00:00:00+00:00"},
-            "more than 10,000 dates .*2006-01-07",
-        ),
-    ],
-    ids=str,
+REFUSED: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
+    ({}, {"from": day(9).isoformat(), "to": day(3).isoformat()}, "before it begins .*swap the two dates"),
+    ({}, {"from": day(25).isoformat(), "to": day(28).isoformat()}, "in the future"),
+    ({}, {"from": "2026-01-03T01:00:00+00:00", "to": "2026-01-03T02:00:00+00:00"}, "no complete data interval"),
+    ({"schedule": None}, {}, "has no dates to backfill; trigger it"),
+    ({"schedule": "@once"}, {}, "has no dates to backfill; trigger it"),
+    ({"schedule": "@continuous", "max_active_runs": 1}, {}, "has no dates to backfill; trigger it"),
+    ({"past": True}, {"rerun": "missing"}, "depends on its past, so .* has gaps; use --rerun"),
+    ({"past": True}, {"rerun": "all", "backwards": True}, "cannot be backfilled backwards"),
+    ({}, {"max_active_runs": 0}, "would never run; give it 1 or more"),
+    ({}, {"rerun": "some"}, "'rerun' is 'some'; give missing, failed or all"),
+    ({}, {"from": "2026-01-03"}, "has no time zone; add one"),
+    ({}, {"conf": {"n": "much"}}, "'n'"),
+    (
+        {"schedule": "* * * * *"},
+        {"from": "2006-01-01T00:00:00+00:00"},
+        "more than 10,000 dates .*2006-01-07",
+    ),
 )
-@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
-async def test_a_backfill_that_cannot_be_is_refused(
-    dsn: str, late: FakeClock, options: dict[str, Any], args: dict[str, Any], message: str, dry_run: bool
-) -> None:
-    others = {name: value for name, value in options.items() if name != "past"}
-    number = ParamSpec(value=1, json_schema={"type": "integer"})
-    spec = daily(task("a", depends_on_past=options.get("past", False)), params={"n": number}, **others)
-    async with running(dsn, late, spec) as it:
-        before = await it.runs("d")
 
-        with pytest.raises(Refused, match=message):
-            await it.ask(
-                "backfill_create",
-                "d",
-                **{"from": day(3).isoformat(), "to": day(9).isoformat(), "dry_run": dry_run} | args,
-            )
 
-        assert await it.runs("d") == before
+async def test_a_backfill_that_cannot_be_is_refused(dsn: str, late: FakeClock, subtests: pytest.Subtests) -> None:
+    def spec(number: int, past: bool = False, **options: Any) -> DagSpec:
+        n = ParamSpec(value=1, json_schema={"type": "integer"})
+        return daily(task("a", depends_on_past=past), dag_id=f"d{number}", params={"n": n}, **options)
+
+    async with running(dsn, late, *(spec(number, **options) for number, (options, _, _) in enumerate(REFUSED))) as it:
+        before = [await it.runs(f"d{number}") for number in range(len(REFUSED))]
+        for (number, (options, args, message)), dry_run in product(enumerate(REFUSED), (True, False)):
+            with subtests.test(options=options, args=args, dry_run=dry_run):
+                wish = {"from": day(3).isoformat(), "to": day(9).isoformat(), "dry_run": dry_run} | args
+                with pytest.raises(Refused, match=message):
+                    await it.ask("backfill_create", f"d{number}", **wish)
+
+        assert [await it.runs(f"d{number}") for number in range(len(REFUSED))] == before
         assert await it.fetch("SELECT 1 FROM backfill") == []
 
 

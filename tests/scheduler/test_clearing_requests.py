@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.core.graph.spec import LiteralLength, MappingSpec
+from aiosched.core.graph.spec import DagSpec, LiteralLength, MappingSpec
 from aiosched.errors import NotFound, Refused
 from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
@@ -116,44 +116,44 @@ async def test_an_application_can_clear_one_map_index(dsn: str, clock: FakeClock
         assert [(one["task_id"], one["map_index"]) for one in touched] == [("m", 1)]
 
 
-@pytest.mark.parametrize(
-    ("selection", "cleared"),
-    [
-        ({"task_ids": ["b"]}, ["b"]),
-        ({"task_ids": ["b"], "upstream": True}, ["a", "b"]),
-        ({"task_ids": ["b"], "downstream": True}, ["b", "c", "d"]),
-        ({"pattern": "^[ad]$"}, ["a", "d"]),
-        ({"only_failed": True}, ["c", "d"]),
-        ({"task_ids": ["b", "c"], "only_failed": True}, ["c"]),
-        ({"only_running": True}, []),
-        ({"map_index": 3}, []),
-        ({"map_index": -1}, ["a", "b", "c", "d"]),
-        ({}, ["a", "b", "c", "d"]),
-    ],
-    ids=str,
+CLEARED: tuple[tuple[dict[str, Any], list[str]], ...] = (
+    ({"task_ids": ["b"]}, ["b"]),
+    ({"task_ids": ["b"], "upstream": True}, ["a", "b"]),
+    ({"task_ids": ["b"], "downstream": True}, ["b", "c", "d"]),
+    ({"pattern": "^[ad]$"}, ["a", "d"]),
+    ({"only_failed": True}, ["c", "d"]),
+    ({"task_ids": ["b", "c"], "only_failed": True}, ["c"]),
+    ({"only_running": True}, []),
+    ({"map_index": 3}, []),
+    ({"map_index": -1}, ["a", "b", "c", "d"]),
+    ({}, ["a", "b", "c", "d"]),
 )
-@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
-async def test_what_a_clear_means(
-    dsn: str, clock: FakeClock, selection: dict[str, Any], cleared: list[str], dry_run: bool
-) -> None:
-    spec = dag("dag", task("a"), task("b", after="a"), task("c", after="b"), task("d", after="c"))
-    async with running(dsn, clock, spec) as it:
-        await it.trigger("dag", "r")
-        await it.finish("a", "b")
-        it.executor.fail(await it.attempt("c"))
-        await it.settled()
-        before = await it.instances("r")
 
-        answer = await it.ask("clear", "dag", run_ids=["r"], dry_run=dry_run, **selection)
 
-        assert [one["task_id"] for one in answer["instances"]] == cleared
-        assert answer["count"] == len(cleared)
-        assert answer["runs"] == (["r"] if cleared else [])
-        if dry_run or not cleared:
-            assert await it.instances("r") == before
-            assert await it.runs("dag") == {"r": "failed"}
-        else:
-            assert await it.runs("dag") == {"r": "running"}
+async def test_what_a_clear_means(dsn: str, clock: FakeClock, subtests: pytest.Subtests) -> None:
+    def spec(dag_id: str) -> DagSpec:
+        return dag(dag_id, task("a"), task("b", after="a"), task("c", after="b"), task("d", after="c"))
+
+    async with running(dsn, clock, *(spec(f"dag{number}") for number in range(len(CLEARED)))) as it:
+        for number, (selection, cleared) in enumerate(CLEARED):
+            dag_id, run_id = f"dag{number}", f"r{number}"
+            await it.trigger(dag_id, run_id)
+            await it.finish("a", "b", run_id=run_id)
+            it.executor.fail(await it.attempt("c", run_id))
+            await it.settled()
+            before = await it.instances(run_id)
+            for dry_run in (True, False):
+                with subtests.test(selection=selection, dry_run=dry_run):
+                    answer = await it.ask("clear", dag_id, run_ids=[run_id], dry_run=dry_run, **selection)
+
+                    assert [one["task_id"] for one in answer["instances"]] == cleared
+                    assert answer["count"] == len(cleared)
+                    assert answer["runs"] == ([run_id] if cleared else [])
+                    if dry_run or not cleared:
+                        assert await it.instances(run_id) == before
+                        assert await it.runs(dag_id) == {run_id: "failed"}
+                    else:
+                        assert await it.runs(dag_id) == {run_id: "running"}
         await it.assert_consistent()
 
 

@@ -188,28 +188,29 @@ async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn
             await it.request("explode", "d", {})
 
 
-@pytest.mark.parametrize(
-    ("verb", "args"),
-    [
-        ("cancel_run", {}),
-        ("trigger", {"logical_date": "yesterday"}),
-        ("trigger", {"conf": 5}),
-        ("clear", {"run_ids": "r"}),
-        ("clear", {"map_index": "one"}),
-        ("mark_run", {"run_id": "r", "state": ["success"]}),
-        ("set_note", {"run_id": "r", "note": {}}),
-        ("backfill_create", {"from": "2026-01-01T00:00:00+00:00"}),
-        ("backfill_pause", {"id": "seven"}),
-    ],
+UNUSABLE: tuple[tuple[str, dict[str, object]], ...] = (
+    ("cancel_run", {}),
+    ("trigger", {"logical_date": "yesterday"}),
+    ("trigger", {"conf": 5}),
+    ("clear", {"run_ids": "r"}),
+    ("clear", {"map_index": "one"}),
+    ("mark_run", {"run_id": "r", "state": ["success"]}),
+    ("set_note", {"run_id": "r", "note": {}}),
+    ("backfill_create", {"from": "2026-01-01T00:00:00+00:00"}),
+    ("backfill_pause", {"id": "seven"}),
 )
-async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, verb: str, args: dict[str, object]) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        with pytest.raises(Refused, match="unusable arguments") as refused:
-            await it.request(verb, "d", args)
-        assert refused.value.exit_code == 2
 
-        await it.trigger("d", "r")  # and the scheduler goes on
-        assert await it.runs("d") == {"r": "running"}
+
+async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, subtests: pytest.Subtests) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        for number, (verb, args) in enumerate(UNUSABLE):
+            with subtests.test(verb=verb, args=args):
+                with pytest.raises(Refused, match="unusable arguments") as refused:
+                    await it.request(verb, "d", args)
+                assert refused.value.exit_code == 2
+
+                await it.trigger("d", f"r{number}")  # and the scheduler goes on
+                assert (await it.runs("d"))[f"r{number}"] == "running"
 
 
 @pytest.mark.parametrize("bug", [KeyError("x"), TypeError("no"), ValueError("no"), AttributeError("no")], ids=repr)

@@ -14,7 +14,7 @@ from aiosched.db.statements.runs import StoredVersion
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.requests.selection import reach
 
-_INSTANCES_PER_TRANSACTION: Final = 5_000
+INSTANCES_PER_TRANSACTION: Final = 5_000
 
 Versions = Mapping[int, tuple[StoredVersion, Graph]]
 
@@ -48,7 +48,7 @@ def chunks(versions: Versions, runs: Sequence[RunOfRequest]) -> Iterable[list[Ru
     size = 0
     for run in runs:
         tasks = len(versions[run.version_id][1])
-        if chunk and size + tasks > _INSTANCES_PER_TRANSACTION:
+        if chunk and size + tasks > INSTANCES_PER_TRANSACTION:
             yield chunk
             chunk, size = [], 0
         chunk.append(run)
