@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal
+from kept_forkservers import KeptForkservers
 from warm_files import Files
 
 from aiosched.executors.local.executor import LocalExecutor
+from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
 
 
@@ -35,7 +37,7 @@ async def reports() -> Reports:
     return Reports()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def no_process_left() -> Iterator[None]:
     """What was there before may start others meanwhile: brokers of the session do."""
     before = {process.pid for process in psutil.Process().children(recursive=True)}
@@ -51,10 +53,24 @@ def _ancestors(process: psutil.Process) -> set[int]:
         return set()
 
 
+@pytest.fixture(scope="module")
+def forkservers(no_process_left: None) -> Iterator[Callable[..., ForkserverClient]]:
+    """Makes the forkservers of the module's executors: one for all of them. Where its end is tested: one for each."""
+    kept = KeptForkservers()
+    yield kept
+    kept.end()
+
+
 @pytest.fixture
 async def start_local(
-    no_process_left: None, dags_folder: Path, logs_folder: Path, services: FakeServices, reports: Reports
+    forkservers: Callable[..., ForkserverClient],
+    dags_folder: Path,
+    logs_folder: Path,
+    services: FakeServices,
+    reports: Reports,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[StartLocal]:
+    monkeypatch.setattr("aiosched.executors.local.forkservers.ForkserverClient", forkservers)
     started: list[LocalExecutor] = []
 
     async def start(**options: Any) -> LocalExecutor:

@@ -15,6 +15,7 @@ from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.local.executor import LocalExecutor
+from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.worker.lease_deadline import LeaseDeadline, windows_of
 
 WAITS = "def wait(): time.sleep(1000)\nasync def nap(): await asyncio.sleep(1000)\ntask(wait), task(nap)"
@@ -31,6 +32,12 @@ def test_an_instant_is_seen_by_whoever_opens_the_same_file() -> None:
     for window in (ours, theirs):
         window.close()
         window.close()
+
+
+@pytest.fixture(scope="module")
+def forkservers(no_process_left: None) -> type[ForkserverClient]:
+    """Each executor has its own, which ends with it."""
+    return ForkserverClient
 
 
 @pytest.mark.parametrize("is_async", [False, True])

@@ -20,7 +20,14 @@ from attempt_builders import FakeServices, Reports, StartLocal, attempt, running
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.local.executor import LocalExecutor
+from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
+
+
+@pytest.fixture(scope="module")
+def forkservers(no_process_left: None) -> type[ForkserverClient]:
+    """Each executor has its own, which ends with it."""
+    return ForkserverClient
 
 
 async def test_a_worker_killed_from_outside_fails_what_it_ran_and_nothing_else(
