@@ -174,6 +174,7 @@ async def test_a_teardown_follows_its_scope_when_a_task_in_it_failed() -> None:
     assert (str(run.state), states(run, "down"), states(run, "after")) == ("failed", ["success"], ["upstream_failed"])
 
 
+@pytest.mark.slow
 async def test_ten_thousand_instances_are_done() -> None:
     with DAG("d") as dag:
         gather(same.expand(x=list(range(10_000))))

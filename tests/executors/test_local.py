@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
-from aiosched.core.values.messages import Attempt, Outcome
+from aiosched.core.values.messages import Outcome
 from aiosched.errors import ConfigError
 from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.local.executor import LocalExecutor
@@ -222,36 +223,32 @@ async def test_a_worker_whose_memory_has_grown_is_replaced(
     assert len({value(report) for report in await reports.count(2)}) == 2
 
 
-@pytest.mark.parametrize("is_async", [False, True])
 async def test_a_dag_that_cannot_be_had_fails_the_attempt_with_the_reason(
-    start_local: StartLocal, dags_folder: Path, reports: Reports, is_async: bool
+    start_local: StartLocal, dags_folder: Path, reports: Reports
 ) -> None:
     write_dag(dags_folder, "def plain(): pass\ntask(plain)")
     (dags_folder / "broken.py").write_text("import nosuchthing\n")
     (dags_folder / "leaving.py").write_text("import sys; sys.exit(4)\n")
     (dags_folder / "slow.py").write_text("import time; time.sleep(1000)\n")
     executor = await start_local(import_timeout=2)
-    cases: dict[str, Attempt] = {
-        "broken.py cannot be imported: ModuleNotFoundError: No module named 'nosuchthing'": attempt(
-            "plain", file="broken.py", number=1, is_async=is_async
-        ),
-        "leaving.py cannot be imported: SystemExit: 4": attempt(
-            "plain", file="leaving.py", number=2, is_async=is_async
-        ),
-        "slow.py cannot be imported: ": attempt("plain", file="slow.py", number=3, is_async=is_async),
-        "gone.py cannot be imported: FileNotFoundError": attempt("plain", file="gone.py", number=4, is_async=is_async),
-        "d.py: the DAG 'd' has no task 'renamed' any more": attempt("renamed", number=5, is_async=is_async),
-        "d.py no longer defines the DAG 'other', it defines d": attempt(
-            "plain", dag_id="other", number=6, is_async=is_async
-        ),
-        "The DAG 'd' was registered in the scheduler's own process": attempt(
-            "plain", file=None, number=7, is_async=is_async
-        ),
+    reasons: dict[str, dict[str, Any]] = {
+        "broken.py cannot be imported: ModuleNotFoundError: No module named 'nosuchthing'": {"file": "broken.py"},
+        "leaving.py cannot be imported: SystemExit: 4": {"file": "leaving.py"},
+        "slow.py cannot be imported: ": {"file": "slow.py"},
+        "gone.py cannot be imported: FileNotFoundError": {"file": "gone.py"},
+        "d.py: the DAG 'd' has no task 'renamed' any more": {"task_id": "renamed"},
+        "d.py no longer defines the DAG 'other', it defines d": {"dag_id": "other"},
+        "The DAG 'd' was registered in the scheduler's own process": {"file": None},
     }
+    cases = [(reason, is_async, facts) for reason, facts in reasons.items() for is_async in (False, True)]
+    attempts = [
+        attempt(**{"task_id": "plain", **facts}, is_async=is_async, number=number)
+        for number, (_, is_async, facts) in enumerate(cases)
+    ]
 
-    executor.submit(list(cases.values()))
+    executor.submit(attempts)
 
-    for reason, one in cases.items():
+    for (reason, _, _), one in zip(cases, attempts, strict=True):
         report = await reports.of(one)
         assert report.outcome is Outcome.FAILED
         assert (report.reason or "").startswith(reason)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
+import pytest
 from attempt_builders import Reports, StartLocal, attempt, trigger_attempt, until, write_dag
 
 from aiosched.core.values.messages import Outcome
@@ -31,6 +32,7 @@ SENSOR = """
 """
 
 
+@pytest.mark.slow
 async def test_ten_thousand_sensors_wait_in_one_process(
     start_local: StartLocal, dags_folder: Path, reports: Reports
 ) -> None:

@@ -108,7 +108,7 @@ async def test_a_worker_that_cannot_be_interrupted_in_an_import_is_ended(
     monkeypatch.setattr(warming, "_GRACE", 0.1)
     files.write(name="bad", more="signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); time.sleep(1000)")
     files.write()
-    executor = await start_local(import_timeout=4)  # a busy machine needs a while until the import begins
+    executor = await start_local(import_timeout=2)  # a busy machine needs a while until the import begins
     executor.prepare([expected("bad")])
     await idle(executor)
 
