@@ -206,8 +206,8 @@ def _running(broker: RealBroker) -> Iterator[RealBroker]:
 
 
 def on_broker(name: str, *, place: str | None = None) -> Any:
-    """A parameter of a test: `name` is a fixture of this module. Without the broker's program the test is skipped."""
+    """A parameter of a slow test: `name` is a fixture of this module. Without the broker's program it is skipped."""
     program, reason = (REDIS, WHY_NO_REDIS) if name == "redis" else (RABBITMQ, WHY_NO_RABBITMQ)
     if importlib.util.find_spec("celery") is None:
         program, reason = None, "Celery is not installed: pip install 'celery[redis]'"
-    return pytest.param(place or name, marks=pytest.mark.skipif(program is None, reason=reason))
+    return pytest.param(place or name, marks=[pytest.mark.skipif(program is None, reason=reason), pytest.mark.slow])

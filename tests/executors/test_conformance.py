@@ -92,7 +92,8 @@ class Stage:
 def isolated(name: str) -> Any:
     """Workers in a network of their own, which has no way to PostgreSQL."""
     reason = CANNOT_ISOLATE if HAS_DASK else NO_DASK
-    return pytest.param(name, marks=pytest.mark.skipif(not (HAS_DASK and CAN_ISOLATE), reason=reason))
+    skips = pytest.mark.skipif(not (HAS_DASK and CAN_ISOLATE), reason=reason)
+    return pytest.param(name, marks=[skips, pytest.mark.slow])
 
 
 @pytest.fixture
@@ -107,11 +108,13 @@ async def roles(dsn: str) -> AsyncIterator[Roles]:
         "inline",
         "local",
         "agents",
-        pytest.param("dask", marks=pytest.mark.skipif(not HAS_DASK, reason=NO_DASK)),
+        pytest.param("dask", marks=[pytest.mark.skipif(not HAS_DASK, reason=NO_DASK), pytest.mark.slow]),
         isolated("dask elsewhere"),
         on_broker("redis", place="celery on redis"),
         on_broker("rabbitmq", place="celery on rabbitmq"),
-        pytest.param("kubernetes", marks=pytest.mark.skipif(not HAS_KUBERNETES, reason=NO_KUBERNETES)),
+        pytest.param(
+            "kubernetes", marks=[pytest.mark.skipif(not HAS_KUBERNETES, reason=NO_KUBERNETES), pytest.mark.slow]
+        ),
     ]
 )
 async def stage(
@@ -305,7 +308,7 @@ async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: S
 async def test_thousands_of_quick_tasks_are_not_more_than_the_executor_takes(stage: Stage) -> None:
     count = 100 if os.environ.get("AIOSCHED_NIGHTLY") != "1" else 5_000
     if stage.place == "kubernetes":  # an interpreter starts for each of them, which takes a second of a processor
-        count = 15 if count == 100 else 100
+        count, stage.settings.kubernetes.max_pods = (4, 3) if count == 100 else (100, 20)
     stage.settings.core.max_map_length = 10_000
     stage.write(MANY, count=count)
     async with stage.serving() as scheduler:
