@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,25 @@ from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.engines.agents import AgentEngine
 from tests.engines.often import look_often
 from tests.executors.conformance import WAITS
+from tests.executors.kept_forkservers import KeptForkservers
 
 if TYPE_CHECKING:
     from tests.engines.kubelet import Kubelet
     from tests.engines.kubernetes_api import KubernetesApi
     from tests.engines.kubernetes_cluster import OneTask
+
+
+@pytest.fixture(scope="module")
+def forkservers() -> Iterator[KeptForkservers]:
+    kept = KeptForkservers()
+    yield kept
+    kept.end()
+
+
+@pytest.fixture(autouse=True)
+def agents_keep_their_forkservers(forkservers: KeptForkservers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers in this process begin with one that another test of the file had."""
+    monkeypatch.setattr("aiosched.executors.local.forkservers.ForkserverClient", forkservers)
 
 
 @pytest.fixture(autouse=True)
