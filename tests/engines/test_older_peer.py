@@ -44,6 +44,7 @@ async def older(dsn: str, tmp_path: Path) -> AsyncIterator[Older]:
         version.kill()
 
 
+@pytest.mark.slow
 async def test_what_has_not_begun_does_not_begin_beside_its_next_try(
     settings: Settings, engine: AgentEngine, waits: Path, older: Older
 ) -> None:
