@@ -54,13 +54,11 @@ class KeptForkserver(ForkserverClient):
 
     async def close(self) -> None:
         """End the workers with all their processes, and keep the forkserver."""
-        if not (self._open and self.is_used):
-            return
         self._none_left = asyncio.Event()
         self._host = None
         for worker in self._workers:
             self.signal(worker, signal.SIGKILL)
-        if self._workers:
+        if self._workers and self._open:
             async with asyncio.timeout(20):
                 await self._none_left.wait()
         if self._open:
@@ -95,8 +93,29 @@ class KeptForkserver(ForkserverClient):
             self._host.forkserver_lost(ended)
 
 
+class LentForkserver:
+    """One that is kept, as long as an executor has it, which may close it twice."""
+
+    def __init__(self, kept: KeptForkserver) -> None:
+        self._kept, self.pid, self._is_closed = kept, kept.pid, False
+
+    def fork(self, worker: int, shared: int, **options: Any) -> socket.socket:
+        if self._is_closed:
+            raise OSError("the executor has stopped")
+        return self._kept.fork(worker, shared, **options)
+
+    def signal(self, worker: int, signum: int) -> None:
+        if not self._is_closed:
+            self._kept.signal(worker, signum)
+
+    async def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            await self._kept.close()
+
+
 class KeptForkservers:
-    """In the place of ForkserverClient: gives the one that is kept, or a new one."""
+    """In the place of ForkserverClient: gives one that is kept and that nobody has, or a new one."""
 
     def __init__(self) -> None:
         self._all: list[KeptForkserver] = []
@@ -107,15 +126,15 @@ class KeptForkservers:
         listener: ForkserverListener,
         lease_deadline: LeaseDeadline,
         user: OtherUser | None = None,
-    ) -> ForkserverClient:
+    ) -> ForkserverClient | LentForkserver:
         if user is not None:
             return ForkserverClient(config, listener, lease_deadline, user)
         for kept in self._all:
             if kept.suits():
                 kept.use(config, listener, lease_deadline)
-                return kept
+                return LentForkserver(kept)
         self._all.append(KeptForkserver(config, listener, lease_deadline))
-        return self._all[-1]
+        return LentForkserver(self._all[-1])
 
     def end(self) -> None:
         for kept in self._all:

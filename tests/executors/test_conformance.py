@@ -294,6 +294,7 @@ async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: S
         await until(lambda: len(stage.calls()) == 2, "both tasks")
         if stage.place == "inline":
             stage.go()  # its threads end with the process only
+        await first.stop(grace=0.0)
     stage.go()
     async with stage.serving() as second:
         await asyncio.wait_for(second.wait_idle(), GUARD)
