@@ -1,4 +1,4 @@
-"""Engines look at their workers, queues and pods several times a second: tests do not wait for the next look."""
+"""Engines and agents look at workers, queues, pods and logs several times a second: tests do not wait for that."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import pytest
 _EVERY = {  # seconds
     "aiosched.executors.celery.celery_engine._LOOK_EVERY": 0.5,
     "aiosched.executors.celery.celery_engine._LOOK_FOR_WORKERS": 0.1,
+    "aiosched.executors.engines.agent._ANNOUNCED_AFTER": 0.2,
+    "aiosched.executors.engines.agent._LOGS_EVERY": 0.3,
     "aiosched.executors.engines.dask_engine._LOOK_EVERY": 0.3,
     "aiosched.executors.kubernetes.engine._SWEEP_EVERY": 0.2,
+    "aiosched.executors.kubernetes.watching._FIRST_PAUSE": 0.1,
     "aiosched.scheduler.engines.engine_executor._WATCH_EVERY": 0.05,
 }
 

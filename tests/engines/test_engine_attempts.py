@@ -20,6 +20,7 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.engines import attempts as statements
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
+from aiosched.executors.engines import agent
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
 from aiosched.scheduler.partitions import handover
@@ -151,14 +152,14 @@ TWO = WAITS.replace("async def coroutine", "def coroutine").replace("await async
 
 
 async def test_what_waits_too_long_for_a_slot_of_its_worker_is_sent_again(
-    settings: Settings, transport: httpx2.ASGITransport, tmp_path: Path
+    settings: Settings, transport: httpx2.ASGITransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(agent, "_WAITS_FOR", 0.3)  # seconds
     (settings.core.dags_folder / "d.py").write_text(TWO.format(here=str(tmp_path)))
     engine = AgentEngine(settings.core.dags_folder, transport, slots=1)
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        await until(lambda: engine.outcomes == [None], "the one that has no slot")
-        assert len(calls(tmp_path)) == 1
+        await until(lambda: engine.outcomes == [None] and len(calls(tmp_path)) == 1, "the one that has no slot")
         (tmp_path / "go").touch()
         await until(lambda: len(engine.outcomes) == 2, "the other one")
         await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
@@ -196,6 +197,7 @@ async def test_attempts_wait_for_an_engine_that_is_down(settings: Settings, engi
         assert await run.wait(timeout=GUARD) == "success"
 
 
+@pytest.mark.slow
 async def test_attempts_outlive_their_scheduler_and_the_next_one_hears_of_them(
     settings: Settings, engine: AgentEngine, waits: Path
 ) -> None:

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from aiosched.config import Settings
+from aiosched.executors.engines import agent, api_client
 from tests.engines.agents import AgentEngine
 from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, calls, rows, serving, until
 
@@ -32,7 +33,10 @@ class Broken(httpx2.AsyncBaseTransport):
 
 
 @pytest.fixture
-async def cable(settings: Settings, transport: httpx2.ASGITransport) -> AsyncIterator[tuple[Broken, AgentEngine]]:
+async def cable(
+    settings: Settings, transport: httpx2.ASGITransport, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Broken, AgentEngine]]:
+    monkeypatch.setattr(api_client, "_LAST_PAUSE", 0.1)  # seconds until a request is repeated
     broken = Broken(transport)
     engine = AgentEngine(settings.core.dags_folder, broken)
     yield broken, engine
@@ -70,15 +74,14 @@ async def test_lost_answers_change_nothing(settings: Settings, cable: tuple[Brok
     assert engine.outcomes == ["success"] * 2, "what was stored counts, though nobody heard of it"
 
 
-@pytest.fixture
-def six_seconds(settings: Settings) -> None:
-    """The lease of workers. Request it before the web server that grants it."""
-    settings.executor.worker_lease = 6.0
-
-
 async def test_a_worker_that_reaches_no_server_for_its_lease_ends_its_processes(
-    settings: Settings, six_seconds: None, cable: tuple[Broken, AgentEngine], waits: Path
+    settings: Settings,
+    short_lease: None,
+    cable: tuple[Broken, AgentEngine],
+    waits: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(agent, "_TRUSTED", 0.5)  # of the lease
     broken, engine = cable
     async with serving(settings, engine) as scheduler:
         await scheduler.trigger("d", run_id="r")

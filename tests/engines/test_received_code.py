@@ -37,7 +37,7 @@ def repository(settings: Settings, tmp_path: Path) -> Repository:
     return found
 
 
-@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("kind", ["def", pytest.param("async def", marks=pytest.mark.slow)])
 async def test_a_run_keeps_its_code_on_workers_that_have_no_repository(
     settings: Settings, far: AgentEngine, repository: Repository, tmp_path: Path, kind: str
 ) -> None:

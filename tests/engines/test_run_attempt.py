@@ -219,6 +219,7 @@ def test_nothing_else_is_a_job(tmp_path: Path, text: bytes) -> None:
         read_job(str(tmp_path / "job.json"))
 
 
+@pytest.mark.slow
 async def test_a_token_of_another_database_is_refused(place: Place) -> None:
     job = msgspec.structs.replace(await place.job("good"), token="forged")
     code, said = await place.run(job)
@@ -241,6 +242,7 @@ async def test_a_worker_waits_for_its_job(place: Place, tmp_path: Path) -> None:
     assert [row[0] for row in await place.outcomes()] == ["success"]
 
 
+@pytest.mark.slow
 async def test_a_worker_that_waits_in_vain_ends(dags_folder: Path, tmp_path: Path) -> None:
     process = await waiting(dags_folder, tmp_path / "job.json", "0.1")
     assert await process.wait() == 0
