@@ -59,7 +59,10 @@ async def check_that_a_killed_scheduler_loses_none(
                 [sys.executable, "-P", "-m", "aiosched", "serve", "--role", "scheduler,parser", "--executor", executor,
                  "--dsn", dsn, "--dags", str(settings.core.dags_folder), "--name", name, "--parallelism", "200"],
                 stdout=log, stderr=log, start_new_session=True, cwd=folder,
-                env={**os.environ, **environment, "AIOSCHED__EXECUTOR__WORKER_API": settings.executor.worker_api},
+                env={
+                    **os.environ, **environment, "AIOSCHED__EXECUTOR__WORKER_API": settings.executor.worker_api,
+                    "AIOSCHED__SCHEDULER__LEASE": "5",
+                },
             )  # fmt: skip
 
     def kill(name: str) -> None:

@@ -170,6 +170,7 @@ class TwiceEngine(CeleryEngine):
         await super().send([*jobs, *jobs], quick=quick)
 
 
+@only_redis
 async def test_a_job_that_is_delivered_twice_runs_once(
     settings: Settings, workers: CeleryWorkers, tmp_path: Path
 ) -> None:
@@ -285,7 +286,7 @@ async def test_a_worker_with_the_pool_prefork_ends_on_sigquit_and_its_attempts_r
 async def test_a_broker_that_hangs_does_not_block_the_event_loop(
     settings: Settings, broker: RealBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patience = 3.0  # seconds, instead of five
+    patience = 2.0  # seconds, instead of five
     monkeypatch.setattr(waiting, "_TIMEOUT", patience)
     limits = {name: dict.fromkeys(options, patience) | {"max_retries": 1} for name, options in waiting._OPTIONS.items()}
     monkeypatch.setattr(waiting, "_OPTIONS", limits)

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("kubernetes_asyncio", reason="not installed: pip install kubernetes_asyncio")
 
 from aiosched.config import Settings
-from aiosched.executors.kubernetes import manifests
+from aiosched.executors.kubernetes import manifests, quota_queue
 from aiosched.executors.kubernetes.engine import KubernetesEngine
 from tests.engines.kubelet import Kubelet
 from tests.engines.kubernetes_api import KubernetesApi
@@ -87,7 +87,11 @@ async def test_a_pod_on_a_node_that_is_cut_off_goes_on_while_it_reaches_the_work
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: one.notes() == ["begins"], "the task")
         node.lose_node(node.pod(), dies=False)
-        await asyncio.sleep(2 * short_lease)  # in which nothing is to happen
+        ((end,),) = await rows(scheduler, "SELECT alive_until FROM engine_attempt")
+        renewed = f"SELECT alive_until > '{end}'::timestamptz + interval '{short_lease} seconds' FROM engine_attempt"
+        async with asyncio.timeout(GUARD):
+            while await rows(scheduler, renewed) != [(True,)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
         one.go()
         assert await run.wait(timeout=GUARD) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)]
@@ -124,8 +128,14 @@ async def test_a_pod_that_no_node_takes_is_given_up(
     assert [text for text in caplog.messages if "does not start: no node takes it" in text]
 
 
+@pytest.fixture
+def tries_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a quota has refused is tried again a moment later."""
+    monkeypatch.setattr(quota_queue, "_FIRST_PAUSE", 0.2)
+
+
 async def test_a_quota_is_waited_for(
-    settings: Settings, node: Kubelet, one: OneTask, caplog: pytest.LogCaptureFixture
+    tries_soon: None, settings: Settings, node: Kubelet, one: OneTask, caplog: pytest.LogCaptureFixture
 ) -> None:
     one.go()
     node.store.quotas["default"] = 0
@@ -151,7 +161,7 @@ async def test_a_quota_that_stays_exhausted_is_named_before_the_attempt_is_revok
 
 
 async def test_a_quota_of_secrets_is_waited_for_without_a_loss(
-    settings: Settings, node: Kubelet, one: OneTask, kube: KubernetesApi
+    tries_soon: None, settings: Settings, node: Kubelet, one: OneTask, kube: KubernetesApi
 ) -> None:
     one.go()
     refusals = iter([Refused(403, "Forbidden", 'secrets "x" is forbidden: exceeded quota: few')])

@@ -23,7 +23,7 @@ from tests.engines.kubernetes_api import KubernetesApi
 from tests.engines.kubernetes_cluster import LOST
 from tests.engines.test_engine_attempts import LEFT, calls, rows, serving
 
-COUNT = 100 if os.environ.get("AIOSCHED_NIGHTLY") == "1" else 12  # each takes a second of a processor
+COUNT = 100 if os.environ.get("AIOSCHED_NIGHTLY") == "1" else 6  # each takes a second of a processor
 GUARD = 40.0 + 3 * COUNT
 
 MANY = """
@@ -82,6 +82,7 @@ class Schedulers:
             "AIOSCHED__EXECUTOR__WORKER_API": self.settings.executor.worker_api,
             "AIOSCHED__EXECUTOR__SLOTS": "1",
             "AIOSCHED__EXECUTOR__WORKER_LEASE": str(self.settings.executor.worker_lease),
+            "AIOSCHED__SCHEDULER__LEASE": "5",
         }
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
