@@ -13,7 +13,7 @@ from aiosched import DAG, Scheduler, task
 from aiosched.authoring.runtime.context import get_current_context
 from aiosched.config import Settings
 
-RUNS, TASKS = 100, 5
+RUNS, TASKS = 40, 5
 
 
 def numbered_dag(folder: Path) -> DAG:

@@ -22,7 +22,7 @@ from tests.faults.crash_scenarios import SCENARIOS, Scenario
 from tests.faults.end_states import attempts_that_overlap, most_at_once, of_the_dead, run_again, summary
 from tests.faults.injection import When, faults
 from tests.faults.mortal_services import World, play, world
-from tests.scheduler.harness import GUARD, assert_consistent
+from tests.scheduler.harness import GUARD, assert_consistent, dag
 from tests.scheduler.invariants import assert_memory_is_a_copy
 
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
@@ -94,3 +94,26 @@ async def test_whenever_a_scheduler_dies_all_ends_as_if_it_had_not(server: Serve
         deaths += it.deaths
         assert ended == expected, f"died {when} call {number}"
     assert deaths >= 0.7 * len(list(chosen(calls)))
+
+
+async def test_an_attempt_that_dies_with_three_schedulers_in_a_row_fails_its_task_and_says_why(dsn: str) -> None:
+    with faults() as injected:
+        async with world(dsn, injected, [dag("d")], lambda executor, attempt: None) as it:
+            it.heirs = 3
+            await it.opened(it.add_service())
+            await it.ask("trigger", "d", run_id="r")
+            for death in range(1, 4):
+                await it.until(partial(has_handed_out, it, death))
+                it.services[0].life.end()
+            await it.runs_are(d="failed")
+
+            assert it.deaths == 3
+            row = await it.fetch("SELECT state, losses, reason FROM task_instance")
+            tries = await it.fetch("SELECT try_number, state FROM task_try ORDER BY try_number")
+            assert list(map(tuple, row)) == [("failed", 3, "lost 3 times in a row: its scheduler ended while it ran")]
+            assert list(map(tuple, tries)) == [(1, "lost"), (2, "lost"), (3, "failed")]
+            await assert_consistent(it.db)
+
+
+async def has_handed_out(it: World, times: int) -> bool:
+    return sum(entry.what == "handed" for entry in it.chronicle) == times
