@@ -163,12 +163,12 @@ async def _play(postgres: Postgres, services: list[Service], folder: Path, size:
     spans: dict[bool, list[tuple[Any, Any]]] = {True: [], False: []}
     pairs = max(LEAST_PAIRS, size.faults // POISONS_PER_WINDOW)
     poisoner = Poisoner(random.Random(size.seed), conn, folder)
-    seconds = size.faults / pairs / PER_SECOND
+    seconds = max(size.faults / pairs / PER_SECOND, 1.5 * EVERY)
     calm = seconds if pairs >= JUDGED_PAIRS else 0.0  # with fewer, nothing is compared with them
     try:
         for phase in range(2 * pairs):
             is_poisoned, began = phase % 2 == 1, await postgres.value("SELECT now()")
-            until = time.monotonic() + max(seconds if is_poisoned else calm, 1.5 * EVERY)
+            until = time.monotonic() + (seconds if is_poisoned else calm)
             for _ in range(size.faults // pairs if is_poisoned else 0):
                 name = await one(poisoner)
                 seen[name] += 1
