@@ -6,12 +6,15 @@ import asyncio
 import sys
 from pathlib import Path
 
+import pytest
+
 from aiosched.db.server.engine import Database
 from tests.faults.test_killed_processes import kill, until
 
 BROKEN = "INSERT INTO dag_file (file, partition, dag_ids, error) VALUES ('bad.py', 0, '{d}', 'SyntaxError: oh')"
 
 
+@pytest.mark.slow
 async def test_an_alert_survives_the_scheduler_that_opened_it(dsn: str, tmp_path: Path) -> None:
     """SIGKILL while the notifier is at work: the message is delivered, at least once, and then it is at rest."""
     arguments = (sys.executable, "-m", "tests.faults.alerting_process", dsn, str(tmp_path))

@@ -27,6 +27,7 @@ from tests.scheduler.invariants import assert_memory_is_a_copy
 
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
 _TRIED_IN_CI = 3  # of the calls of each scenario
+_QUICK = {"a chain runs", "tasks compete for a pool", "assets make runs", "a second scheduler takes over"}
 _NEVER = 1_000_000_000
 MOMENTS: tuple[When, When] = ("before", "after")
 
@@ -80,7 +81,9 @@ def chosen(calls: int) -> Iterator[tuple[int, When]]:
 
 
 @pytest.mark.timeout(3600 if NIGHTLY else 120)
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SCENARIOS]
+)
 async def test_whenever_a_scheduler_dies_all_ends_as_if_it_had_not(server: Server, name: str) -> None:
     scenario = SCENARIOS[name]
     expected, _, calls = await live(server, scenario, _NEVER, "before")

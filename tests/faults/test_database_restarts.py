@@ -37,7 +37,7 @@ async def start(server: ExternalServer) -> None:
     await control(server, "-o", f"-h 127.0.0.1 -p {server.port} -k {server.folder} -F", "start")
 
 
-@pytest.mark.parametrize("how", ["immediate", "fast"])
+@pytest.mark.parametrize("how", ["immediate", pytest.param("fast", marks=pytest.mark.slow)])
 async def test_a_restart_of_postgresql_under_load_loses_nothing_and_runs_nothing_twice(
     own_server: ExternalServer, clock: FakeClock, how: str
 ) -> None:
@@ -85,6 +85,7 @@ async def test_a_restart_of_postgresql_under_load_loses_nothing_and_runs_nothing
             await assert_consistent(db)
 
 
+@pytest.mark.slow
 async def test_a_database_that_stays_away_longer_than_the_lease_costs_the_attempts_but_no_retries(
     own_server: ExternalServer, clock: FakeClock
 ) -> None:

@@ -52,6 +52,7 @@ async def ask_for_runs(db: Database) -> None:
         await inbox.notify(conn, "commands", map(partition_of, DAG_IDS))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_triggers_wait_on_in_the_one_that_lives_and_each_task_hears_of_its_event_once(
     dsn: str, db: Database, tmp_path: Path

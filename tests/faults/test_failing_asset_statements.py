@@ -51,6 +51,7 @@ async def counted_once(it: Running, number: int) -> None:
     await it.assert_consistent()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_whichever_statement_fails_each_event_counts_once(dsn: str, clock: FakeClock, when: When) -> None:

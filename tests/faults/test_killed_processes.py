@@ -10,6 +10,8 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
@@ -86,6 +88,7 @@ async def stored_successes(db: Database) -> set[tuple[str, str]]:
     return {(run_id, task_id) for run_id, task_id in rows}
 
 
+@pytest.mark.slow
 async def test_killed_twice_in_the_middle_of_its_runs_all_finish_and_no_success_is_run_again(
     dsn: str, db: Database, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ def family(service: Service) -> dict[str, list[psutil.Process]]:
     return {"guard": guards, "forkserver": forkservers, "worker": workers, "scheduler": [psutil.Process(service.pid)]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["local", "inline"])
 async def test_what_tasks_started_ends_with_their_scheduler_and_never_overlaps_the_next_try(
     dsn: str, db: Database, tmp_path: Path, executor: str
@@ -44,8 +45,13 @@ async def test_what_tasks_started_ends_with_their_scheduler_and_never_overlaps_t
 
 @pytest.mark.parametrize(
     "victims",
-    [("forkserver",), ("guard",), ("worker",), ("guard", "forkserver"), ("forkserver", "guard")],
-    ids="-".join,
+    [
+        pytest.param(("forkserver",), id="forkserver", marks=pytest.mark.slow),
+        pytest.param(("guard",), id="guard"),
+        pytest.param(("worker",), id="worker", marks=pytest.mark.slow),
+        pytest.param(("guard", "forkserver"), id="guard-forkserver", marks=pytest.mark.slow),
+        pytest.param(("forkserver", "guard"), id="forkserver-guard", marks=pytest.mark.slow),
+    ],
 )
 async def test_what_tasks_started_ends_with_any_process_above_it_while_the_scheduler_lives(
     dsn: str, db: Database, tmp_path: Path, victims: tuple[str, ...]
@@ -65,6 +71,7 @@ async def test_what_tasks_started_ends_with_any_process_above_it_while_the_sched
         assert tasks.overlaps() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["local", "inline"])
 async def test_what_is_left_when_all_of_a_scheduler_is_killed_at_once_ends_before_the_next_try(
     dsn: str, db: Database, tmp_path: Path, executor: str
@@ -87,6 +94,7 @@ async def test_what_is_left_when_all_of_a_scheduler_is_killed_at_once_ends_befor
         assert tasks.overlaps() == []
 
 
+@pytest.mark.slow
 async def test_commands_of_a_host_that_hangs_end_before_others_run_them_again(
     dsn: str, db: Database, tmp_path: Path
 ) -> None:
@@ -101,6 +109,7 @@ async def test_commands_of_a_host_that_hangs_end_before_others_run_them_again(
         assert tasks.overlaps() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["local", "inline"])
 async def test_a_scheduler_that_is_told_to_end_leaves_nothing(
     dsn: str, db: Database, tmp_path: Path, executor: str, monkeypatch: pytest.MonkeyPatch

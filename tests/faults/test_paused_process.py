@@ -6,6 +6,8 @@ import asyncio
 import signal
 from pathlib import Path
 
+import pytest
+
 from aiosched.clock import FakeClock
 from aiosched.db.server.engine import Database
 from tests.faults.service_process import TASKS, numbered_dag
@@ -16,6 +18,7 @@ _LEASE = "2"
 _RUNS = 10
 
 
+@pytest.mark.slow
 async def test_a_stale_owner_writes_nothing_gives_its_attempts_up_and_joins_again(
     dsn: str, db: Database, tmp_path: Path, clock: FakeClock
 ) -> None:

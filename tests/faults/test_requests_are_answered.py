@@ -50,7 +50,9 @@ REQUESTS: dict[str, Prepare] = {
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("verb", REQUESTS)
+@pytest.mark.parametrize(
+    "verb", [pytest.param(verb, marks=pytest.mark.slow) if verb == "delete_dag" else verb for verb in REQUESTS]
+)
 async def test_what_a_request_did_and_its_answer_are_stored_together(
     dsn: str, clock: FakeClock, verb: str, when: When
 ) -> None:
