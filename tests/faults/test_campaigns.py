@@ -98,7 +98,7 @@ nightly = pytest.mark.skipif(not NIGHTLY, reason="a round on a second broker, in
     ],
 )
 async def test_attempts_on_an_engine_survive_whatever_ends(name: str) -> None:
-    tasks = 60 if name == "engines-pods" else 100
+    tasks = 30 if name == "engines-pods" else 100  # each pod is a process that starts
     size = Size(faults=len(FAULTS), tasks=tasks, gap=0.8, seed=114, schedulers=2, lease=4.0)
     result = await play(name, size, deadline=150)
 
