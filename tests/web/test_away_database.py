@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx2
 import pytest
+import pytest_asyncio
 from fastapi import FastAPI
 
 from aiosched.config import Settings
@@ -19,25 +21,57 @@ from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseUnreachable
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
+from aiosched.web.views import database_watch, live
+from tests.conftest import short_folder
 from tests.suspending import OwnServer, own_server
 
 PATIENCE = 8  # seconds; an answer takes half as long on an idle machine
 
 
-@pytest.fixture
-async def server(short_path: Path) -> AsyncIterator[OwnServer]:
-    with own_server(short_path / "pg") as server:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server() -> AsyncIterator[OwnServer]:
+    """One for all of these tests, migrated."""
+    folder = short_folder()
+    with own_server(folder / "pg") as server:
+        await migrate(server.start())
         yield server
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def pages_are_told_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATUS_SECONDS", "_AGAIN_SECONDS"):
+        monkeypatch.setattr(live, name, 0.1)
+
+
+@contextlib.contextmanager
+def hanging(server: OwnServer) -> Iterator[None]:
+    """The server hangs meanwhile, and nobody gives it long."""
+    server.suspend()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("_PATIENCE", "_ASK_SECONDS", "_ANSWER_SECONDS"):
+                patch.setattr(database_watch, name, 0.1)
+            yield
+    finally:
+        server.resume()
+
+
+@contextlib.contextmanager
+def killed(server: OwnServer) -> Iterator[None]:
+    """The server is away meanwhile."""
+    server.kill()
+    try:
+        yield
+    finally:
+        server.start()
 
 
 @pytest.fixture
 async def app(server: OwnServer) -> AsyncIterator[FastAPI]:
-    dsn = server.start()
-    await migrate(dsn)
-    async with await Database.open(dsn, application_name="web") as db:
+    async with await Database.open(server.start(), application_name="web") as db:
         app = make_app(RequestClient(db, Settings()))
         yield app
-        server.resume()
         app.state.hub.close()
 
 
@@ -57,13 +91,15 @@ async def test_requests_under_way_and_later_ones_are_answered_while_the_database
     server: OwnServer, app: FastAPI, site: httpx2.AsyncClient
 ) -> None:
     assert (await site.get("api/v1/pools")).status_code == 200
-    server.suspend()
+    patience = database_watch._PATIENCE + database_watch._ATTEMPTS * database_watch._ANSWER_SECONDS
+    assert patience < PATIENCE
 
-    async with asyncio.timeout(PATIENCE):
-        # more than the pool has connections
-        under_way = await asyncio.gather(*(site.get("api/v1/pools") for _ in range(20)))
-        change = await site.put("api/v1/pools/fast", json={"slots": 1})
-        health, ready = await asyncio.gather(site.get("health"), site.get("readyz"))
+    with hanging(server):
+        async with asyncio.timeout(PATIENCE):
+            # more than the pool has connections
+            under_way = await asyncio.gather(*(site.get("api/v1/pools") for _ in range(20)))
+            change = await site.put("api/v1/pools/fast", json={"slots": 1})
+            health, ready = await asyncio.gather(site.get("health"), site.get("readyz"))
     assert {answer.status_code for answer in (*under_way, change, health, ready)} == {503}
     problem = under_way[0].json()
     assert (problem["code"], under_way[0].headers["retry-after"]) == ("database", "2")
@@ -71,7 +107,6 @@ async def test_requests_under_way_and_later_ones_are_answered_while_the_database
     assert "DSN" not in problem["detail"]
     assert health.json()["components"]["database"]["status"] == "unhealthy"
 
-    server.resume()
     await until_it_answers(app)
     assert (await site.get("api/v1/pools")).status_code == 200
     async with asyncio.timeout(PATIENCE):  # an answer is kept for a second
@@ -83,10 +118,10 @@ async def test_a_change_under_way_is_told_that_nobody_knows_its_outcome(
     server: OwnServer, site: httpx2.AsyncClient
 ) -> None:
     await site.get("api/v1/pools")
-    server.suspend()
 
-    async with asyncio.timeout(PATIENCE):
-        answer = await site.put("api/v1/pools/fast", json={"slots": 1})
+    with hanging(server):
+        async with asyncio.timeout(PATIENCE):
+            answer = await site.put("api/v1/pools/fast", json={"slots": 1})
 
     assert answer.status_code == 503
     assert "Whether this change was stored is not known" in answer.json()["detail"]
@@ -117,9 +152,8 @@ async def test_an_open_page_is_told_that_the_database_is_away_and_that_it_is_bac
     before = await page.status(away=False)
     await app.state.hub.listening.wait()
 
-    server.suspend() if how == "suspended" else server.kill()
-    away = await page.status(away=True)
-    server.resume() if how == "suspended" else server.start()
+    with hanging(server) if how == "suspended" else killed(server):
+        away = await page.status(away=True)
     back = await page.status(away=False)
 
     assert before["at"] <= away["database"]["since"] <= away["at"] <= back["at"]
@@ -140,9 +174,7 @@ async def test_an_open_page_is_told_that_no_scheduler_runs(app: FastAPI) -> None
 
 async def test_a_server_with_logins_does_not_start_without_its_database_and_says_so(server: OwnServer) -> None:
     """It reads its users first. A supervisor starts it again; it must not wait silently."""
-    dsn = server.start()
-    await migrate(dsn)
-    async with await Database.open(dsn, application_name="web") as db:
+    async with await Database.open(server.start(), application_name="web") as db:
         settings = Settings(web=WebSettings(auth="password", admin_password="long enough"))
 
         async def start_and_stop() -> None:
@@ -150,12 +182,8 @@ async def test_a_server_with_logins_does_not_start_without_its_database_and_says
             async with app.router.lifespan_context(app):
                 pass
 
-        server.suspend()
-        try:
-            with pytest.raises(DatabaseUnreachable):
-                async with asyncio.timeout(2 * PATIENCE):
-                    await start_and_stop()
-        finally:
-            server.resume()
+        with hanging(server), pytest.raises(DatabaseUnreachable):
+            async with asyncio.timeout(2 * PATIENCE):
+                await start_and_stop()
         async with asyncio.timeout(60):
             await start_and_stop()
