@@ -20,6 +20,7 @@ from aiosched.web.auth.access import role_of, rule_of
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.passwords import hash_password, hash_token, new_token, verify_password
 from aiosched.web.auth.sessions import COOKIE
+from aiosched.web.requests import request_client
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.ports import check_exposure
 from tests.web.logins import PASSWORD, client_of, log_in
@@ -319,8 +320,9 @@ async def test_nobody_revokes_the_tokens_of_others_but_administrators(
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
 async def test_every_route_is_open_to_exactly_the_roles_that_it_names(
-    guarded: FastAPI, browser: httpx2.AsyncClient, role: str
+    guarded: FastAPI, browser: httpx2.AsyncClient, role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(request_client, "ANSWER_SECONDS", 0.0)  # no scheduler runs here
     await log_in(browser, role)
     wrong = []
     for route in routes(guarded):
