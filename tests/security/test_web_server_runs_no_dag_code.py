@@ -24,7 +24,7 @@ from aiosched.config.sources import load_settings
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
-from tests.web.test_foreign_rows import PAGES
+from tests.web.walks import PAGES
 
 started = []
 STARTS = ("subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn")

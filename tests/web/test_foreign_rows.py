@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
 import jsonschema_rs
 import pytest
+import pytest_asyncio
 from fastapi import FastAPI
 
 from aiosched.client import Client
@@ -17,46 +19,14 @@ from aiosched.core.values.states import RunState, RunType
 from aiosched.db.people.accounts import create_token
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.run_changes import publish_runs
-from aiosched.web import openapi
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_token, new_token
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.views.live import Hub
 from tests.cli.records import add_scheduler
-from tests.foreign_rows import ASSET, CHANGES, DAG, POOL, RUN, TASK, WORD, make_foreign, seed
-
-PLACES = {
-    "dag_id": DAG,
-    "run": RUN,
-    "task_id": TASK,
-    "key": "k",
-    "number": "1",
-    "other": "1",
-    "try_number": "1",
-}
-NAMES = {"pools": POOL}
-QUERIES = {
-    "/api/v1/asset": f"?name={ASSET}",
-    "/api/v1/asset-events": f"?name={ASSET}",
-    "/api/v1/dag-statistics": f"?dag_id={DAG}",
-    "/api/v1/dags/{dag_id}/graph": f"?run={RUN}",
-}
-ENDLESS = "/stream"
-LINES = "/audit/export"  # many documents
-ELSEWHERE = ("/oidc", "/callback")  # at an identity provider
-DOCUMENT: dict[str, Any] = json.loads(openapi.text())
-
-
-def pages() -> Iterator[tuple[str, str]]:
-    """The path of every GET in the document, and its address in the rows of `seed`."""
-    for path, methods in DOCUMENT["paths"].items():
-        if "get" in methods and not path.endswith((ENDLESS, LINES, *ELSEWHERE)):
-            name = NAMES.get(path.split("/")[3] if path.count("/") > 2 else "", "")
-            query = QUERIES.get(path, "?words=x" if path.endswith("/search") else "")
-            yield path, path.format(**PLACES, name=name) + query
-
-
-PAGES = list(pages())
+from tests.databases import TEMPLATE, Server
+from tests.foreign_rows import ASSET, CHANGES, DAG, RUN, TASK, WORD, make_foreign, seed
+from tests.web.walks import DOCUMENT, PAGES
 
 
 @pytest.fixture
@@ -77,13 +47,19 @@ def allowed(path: str) -> set[int]:
     return {200, *([409] if path.endswith("/why") else [])}  # the answer says what cannot be read
 
 
+@functools.cache
+def validator_of(path: str, status: int) -> jsonschema_rs.Draft202012Validator | None:
+    """Of a page's answers with a status. Takes 10 ms."""
+    shown = DOCUMENT["paths"][path]["get"]["responses"].get(str(status), {})
+    schema = shown.get("content", {}).get("application/json", {}).get("schema")
+    return schema and jsonschema_rs.Draft202012Validator({**schema, "components": DOCUMENT["components"]})
+
+
 def breaches(path: str, answer: httpx2.Response) -> list[str]:
     """How an answer breaks the document."""
-    shown = DOCUMENT["paths"][path]["get"]["responses"].get(str(answer.status_code), {})
-    schema = shown.get("content", {}).get("application/json", {}).get("schema")
-    if schema is None:
+    validator = validator_of(path, answer.status_code)
+    if validator is None:
         return []
-    validator = jsonschema_rs.Draft202012Validator({**schema, "components": DOCUMENT["components"]})
     return [f"{error.instance_path}: {error.message:.100}" for error in validator.iter_errors(answer.json())]
 
 
@@ -95,11 +71,23 @@ def number_of(answer: httpx2.Response) -> int | None:
     return None if items is None else len(items)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def before(server: Server) -> dict[str, int | None]:
+    """The number of entries of each list in the rows of `seed`."""
+    dsn = await server.create(TEMPLATE)
+    async with await Database.open(dsn, application_name="test") as db:
+        await seed(db)
+        transport = httpx2.ASGITransport(app=make_app(RequestClient(db, Settings())))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost/") as client:
+            found = {address: number_of(await client.get(address)) for path, address in PAGES if "{run}" not in path}
+    await server.drop(dsn)
+    return found
+
+
 @pytest.mark.parametrize("change", CHANGES)
 async def test_every_page_shows_what_it_cannot_read_beside_all_else(
-    site: httpx2.AsyncClient, db: Database, change: str
+    site: httpx2.AsyncClient, db: Database, before: dict[str, int | None], change: str
 ) -> None:
-    before = {address: number_of(await site.get(address)) for path, address in PAGES if "{run}" not in path}
     await make_foreign(db, CHANGES[change])
 
     wrong = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,6 +10,42 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import Mount
+
+from aiosched.web import openapi
+from tests.foreign_rows import ASSET, DAG, POOL, RUN, TASK
+
+PLACES = {
+    "dag_id": DAG,
+    "run": RUN,
+    "task_id": TASK,
+    "key": "k",
+    "number": "1",
+    "other": "1",
+    "try_number": "1",
+}
+NAMES = {"pools": POOL}
+QUERIES = {
+    "/api/v1/asset": f"?name={ASSET}",
+    "/api/v1/asset-events": f"?name={ASSET}",
+    "/api/v1/dag-statistics": f"?dag_id={DAG}",
+    "/api/v1/dags/{dag_id}/graph": f"?run={RUN}",
+}
+ENDLESS = "/stream"
+LINES = "/audit/export"  # many documents
+ELSEWHERE = ("/oidc", "/callback")  # at an identity provider
+DOCUMENT: dict[str, Any] = json.loads(openapi.text())
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """The path of every GET in the document, and its address in the rows of `seed`."""
+    for path, methods in DOCUMENT["paths"].items():
+        if "get" in methods and not path.endswith((ENDLESS, LINES, *ELSEWHERE)):
+            name = NAMES.get(path.split("/")[3] if path.count("/") > 2 else "", "")
+            query = QUERIES.get(path, "?words=x" if path.endswith("/search") else "")
+            yield path, path.format(**PLACES, name=name) + query
+
+
+PAGES = list(pages())
 
 
 def requests_of(app: FastAPI) -> list[tuple[str, str]]:
