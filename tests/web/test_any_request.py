@@ -33,8 +33,8 @@ from aiosched.web.server import uvicorn_server as server
 from tests.conftest import NIGHTLY, NIGHTLY_TIMEOUT
 
 EXAMPLES: Final = {  # of each operation
-    GenerationMode.POSITIVE: 90 if NIGHTLY else 3,
-    GenerationMode.NEGATIVE: 60 if NIGHTLY else 2,  # break the document
+    GenerationMode.POSITIVE: 90 if NIGHTLY else 2,
+    GenerationMode.NEGATIVE: 60 if NIGHTLY else 1,  # break the document
 }
 load_all_checks()
 _CHECKED: Final = CHECKS.get_by_names(
