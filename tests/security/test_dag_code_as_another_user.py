@@ -129,9 +129,11 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(made)
 
 
-def put_settings(folder: Path, **executor: Any) -> None:
+def put_settings(folder: Path, dsn: str | None = None, **executor: Any) -> None:
+    """The settings of commands in the folder; without a DSN, the first of them makes a database there."""
     lines = [f"{name} = {json.dumps(value)}" for name, value in executor.items()]
-    (folder / "aiosched.toml").write_text("\n".join(["[executor]", "slots = 2", *lines]))
+    database = [] if dsn is None else ["[database]", f"dsn = {json.dumps(dsn)}"]
+    (folder / "aiosched.toml").write_text("\n".join([*database, "[executor]", "slots = 2", *lines]))
     (folder / "aiosched.toml").chmod(0o600)
 
 
@@ -223,9 +225,9 @@ with DAG("refused", schedule="@once", start_date="2026-01-01", catchup=True):
 """
 
 
-def test_a_task_runs_as_the_user_that_it_names_if_the_settings_allow_that(folder: Path) -> None:
+def test_a_task_runs_as_the_user_that_it_names_if_the_settings_allow_that(folder: Path, dsn: str) -> None:
     (folder / "dags" / "names.py").write_text(NAMES_USERS)
-    put_settings(folder, run_as_users=[NOBODY])
+    put_settings(folder, dsn, run_as_users=[NOBODY])
 
     served = aiosched(folder, "serve", "--no-web", "--until-idle", "-o", "json")
 
@@ -245,8 +247,8 @@ def test_a_task_runs_as_the_user_that_it_names_if_the_settings_allow_that(folder
     ("user", "problem"),
     [("no_such_user", "no such user"), ("root", "is root")],
 )
-def test_a_user_that_cannot_be_used_is_an_error_at_the_start(folder: Path, user: str, problem: str) -> None:
-    put_settings(folder, run_as=user)
+def test_a_user_that_cannot_be_used_is_an_error_at_the_start(folder: Path, dsn: str, user: str, problem: str) -> None:
+    put_settings(folder, dsn, run_as=user)
 
     served = aiosched(folder, "serve", "--no-web", "--until-idle")
 
@@ -255,9 +257,9 @@ def test_a_user_that_cannot_be_used_is_an_error_at_the_start(folder: Path, user:
     assert "executor.run_as" in served.stderr
 
 
-def test_a_dags_folder_that_the_user_cannot_read_is_an_error_at_the_start(folder: Path) -> None:
+def test_a_dags_folder_that_the_user_cannot_read_is_an_error_at_the_start(folder: Path, dsn: str) -> None:
     (folder / "dags").chmod(0o700)
-    put_settings(folder, run_as=NOBODY)
+    put_settings(folder, dsn, run_as=NOBODY)
 
     served = aiosched(folder, "serve", "--no-web", "--until-idle")
 
@@ -295,9 +297,9 @@ with DAG("stays", schedule="@once", start_date="2026-01-01", catchup=True):
 """
 
 
-def test_tasks_of_another_user_are_ended_with_all_that_they_have_started(folder: Path) -> None:
+def test_tasks_of_another_user_are_ended_with_all_that_they_have_started(folder: Path, dsn: str) -> None:
     (folder / "dags" / "stays.py").write_text(STAYS.replace("__FOLDER__", str(folder)))
-    put_settings(folder, run_as=NOBODY)
+    put_settings(folder, dsn, run_as=NOBODY)
     files = [folder / "found" / f"{name}.pids" for name in ("plain", "later")]
     with subprocess.Popen(
         **command_line(folder, "serve", "--no-web", "-o", "json", "--grace", "0"), stdout=PIPE, stderr=PIPE
