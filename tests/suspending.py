@@ -11,8 +11,7 @@ from pathlib import Path
 import psutil
 
 from aiosched.db.server.embedded import EmbeddedPostgres
-
-_STOPPED_WITHIN = 30.0  # seconds
+from tests.patience import PATIENCE
 
 
 def suspend(processes: Iterable[psutil.Process]) -> None:
@@ -21,7 +20,7 @@ def suspend(processes: Iterable[psutil.Process]) -> None:
     The kernel gives the signal to one thread of a process. Until that one is scheduled the others go on, which takes a
     while on a loaded machine.
     """
-    deadline = time.monotonic() + _STOPPED_WITHIN
+    deadline = time.monotonic() + PATIENCE
     sent = [process for process in processes if _tell(process, signal.SIGSTOP)]
     for process in sent:
         while not _has_stopped(process):

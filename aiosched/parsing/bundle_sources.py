@@ -28,7 +28,7 @@ from aiosched.parsing.watcher import watch_folder
 
 log: Final = logging.getLogger(__name__)
 
-_AGAIN_AFTER_FAILURE: Final = 5.0  # seconds, doubled with each failure, at most the interval
+AGAIN_AFTER_FAILURE: Final = 5.0  # seconds, doubled with each failure, at most the interval
 
 
 class BundleSource(Protocol):
@@ -155,12 +155,12 @@ class FetchedSource(_Listed):
 
     async def watch(self, changed: Callable[[], None]) -> None:
         """Look for new versions, at the bundle's interval."""
-        pause = _AGAIN_AFTER_FAILURE
+        pause = AGAIN_AFTER_FAILURE
         while True:
             before = (self._version, self._why, self.waiting)
             try:
                 self._version, self._why = (await self._keeper.newest(self._bundle)).version, None
-                pause, rest = _AGAIN_AFTER_FAILURE, self._bundle.interval
+                pause, rest = AGAIN_AFTER_FAILURE, self._bundle.interval
             except Exception as error:  # of the bundle, of the database, or an unforeseen one: asked again
                 known = "Its DAGs remain unchanged." if self._version is None else f"It stays at {self._shown()}."
                 self._why = f"The newest version cannot be fetched: {error}. {known}"

@@ -32,7 +32,7 @@ class FolderPart:
     errors: list[ParsedFile] = field(default_factory=list)
 
 
-_PATIENCE: Final = 20.0  # seconds for a look-up of a file: the embedded database may have to start first
+PATIENCE: Final = 20.0  # seconds for a look-up of a file: the embedded database may have to start first
 
 
 async def check_paths(
@@ -68,7 +68,7 @@ async def list_bundles(settings: Settings) -> list[FolderPart]:
 
 
 async def _parse(part: FolderPart, settings: Settings, look_up: LookUp | None) -> list[ParsedFile]:
-    values = None if look_up is None else ValueServer(look_up, patience=_PATIENCE)
+    values = None if look_up is None else ValueServer(look_up, patience=PATIENCE)
     pool = ParsingPool(settings, root=str(part.root), values=values)
     room = asyncio.Semaphore(pool.size)
 

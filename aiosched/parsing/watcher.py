@@ -22,7 +22,7 @@ log: Final = logging.getLogger(__name__)
 _DEBOUNCE_MS: Final = 500  # a burst of changes becomes one notification; its maximum length
 _STEP_MS: Final = 100  # a burst ends after this quiet time
 _POLL_SECONDS: Final = 5.0  # how often the folder itself is checked: it can be replaced as a whole
-_AGAIN: Final = (1.0, 300.0)  # seconds until watching is tried again: first, at most
+AGAIN: Final = (1.0, 300.0)  # seconds until watching is tried again: first, at most
 
 
 async def watch_folder(
@@ -39,7 +39,7 @@ async def watch_folder(
     that grow; `changed` is called after each of them, since what changed meanwhile was not seen.
     """
     logging.getLogger("watchfiles.main").setLevel(logging.WARNING)  # it logs each change as INFO
-    pause, told = _AGAIN[0], ""
+    pause, told = AGAIN[0], ""
     while True:
         identity = _identity(root)
         if identity is None:
@@ -51,7 +51,7 @@ async def watch_folder(
             async for is_change in _watch_one(root, identity, poll_every):
                 if told:
                     log.info("%s is watched again", root)
-                pause, told = _AGAIN[0], ""
+                pause, told = AGAIN[0], ""
                 if is_change:
                     changed()
         except Exception as error:  # any error of the watcher's native code
@@ -65,7 +65,7 @@ async def watch_folder(
                     )
                 told = why
                 await rest(pause)
-                pause = min(2 * pause, _AGAIN[1])
+                pause = min(2 * pause, AGAIN[1])
         changed()  # and without waiting the folder is watched again, so that the listing misses nothing
 
 

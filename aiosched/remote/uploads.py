@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL: Final = 2.0  # seconds between two passes
 _THREADS: Final = 16
-_LARGEST: Final = 8 * 2**20  # bytes of one range while the log grows
+LARGEST: Final = 8 * 2**20  # bytes of one range while the log grows
 _MOST_RANGES: Final = 50  # of one log, before small ones are put together
 _LEAST_MERGED: Final = 25
 _LOOK_AGAIN: Final = 0.1  # seconds between two passes while stopping
@@ -244,8 +244,8 @@ class LogUploader:
 
     def _write_next(self, upload: _Upload, file: BinaryIO, size: int) -> None:
         file.seek(upload.done)
-        data = file.read(min(size - upload.done, _LARGEST))
-        if len(data) == _LARGEST:  # whole lines, if there are any
+        data = file.read(min(size - upload.done, LARGEST))
+        if len(data) == LARGEST:  # whole lines, if there are any
             data = data[: data.rfind(b"\n") + 1] or data
         one = upload.range(upload.done, upload.done + len(data))
         self.folder.write(f"{upload.folder}/{one.name}", data)

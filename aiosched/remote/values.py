@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SETTING: Final = "xcom.remote"
 LIMIT: Final = 300.0  # seconds that one call may take
-_PAUSES: Final = (0.5, 1.0, 2.0, 4.0)  # seconds between the tries to read or write a value
-_KEPT: Final = 64 * 2**20  # characters of values that were read
+PAUSES: Final = (0.5, 1.0, 2.0, 4.0)  # seconds between the tries to read or write a value
+KEPT: Final = 64 * 2**20  # characters of values that were read
 _PREVIEW: Final = 1_000  # characters of a value that are kept in the database
 
 
@@ -73,10 +73,10 @@ class XComStore:
                 self._read[place.path] = known
                 return known
         text = self._fetch(place)
-        if len(text) <= _KEPT:
+        if len(text) <= KEPT:
             with self._lock:
                 self._read[place.path] = text
-                while sum(map(len, self._read.values())) > _KEPT:
+                while sum(map(len, self._read.values())) > KEPT:
                     del self._read[next(iter(self._read))]
         return text
 
@@ -97,7 +97,7 @@ class XComStore:
 
     def _with_patience(self, work: Callable[[], Any], what: str) -> Any:
         began = time.monotonic()
-        for pause in (*_PAUSES, None):
+        for pause in (*PAUSES, None):
             try:
                 return work()
             except RemoteStorageError as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LIST_AGAIN: Final = 600.0  # seconds; a list of runs covers at least the next two hours
+LIST_AGAIN: Final = 600.0  # seconds; a list of runs covers at least the next two hours
 
 
 def by_id(dags: Iterable[DAG]) -> dict[str, DAG]:
@@ -69,7 +69,7 @@ def _spec_of(dag: DAG, now: datetime) -> DagSpec:
 async def list_runs_anew(db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool) -> None:
     """Periodically renew the lists of runs that custom timetables provide for a limited time ahead."""
     while any(dag.lists_runs for dag in dags):
-        await asyncio.sleep(_LIST_AGAIN)
+        await asyncio.sleep(LIST_AGAIN)
         try:
             await register_dags(db, dags, clock, paused=paused)
         except Exception as error:  # from a custom timetable or the database: the current lists stay valid

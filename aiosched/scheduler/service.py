@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ENDING_SECONDS: Final = 5.0  # for the passes of the loops, and for giving up partitions
+ENDING_SECONDS: Final = 5.0  # for the passes of the loops, and for giving up partitions
 _NOT_RUNNING: Final = "The scheduler does not run: use it inside `async with Scheduler(…)`."
 
 
@@ -240,7 +240,7 @@ class Scheduler(Actions):
             if self._life is not None:
                 life, self._life = self._life, None
                 try:
-                    await asyncio.wait((life,), timeout=_ENDING_SECONDS)
+                    await asyncio.wait((life,), timeout=ENDING_SECONDS)
                 finally:  # also if the stop is cancelled: nothing of this scheduler may keep running
                     life.cancel()
                     with contextlib.suppress(asyncio.CancelledError, AioschedError):

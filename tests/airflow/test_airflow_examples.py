@@ -89,7 +89,7 @@ def problems_of(root: Path, site: Path) -> dict[str, str | None]:
     return {line["file"]: line["problem"] for line in lines}
 
 
-@pytest.mark.timeout(1800 if NIGHTLY else 120)
+@pytest.mark.timeout(1800 if NIGHTLY else 900)
 def test_at_least_95_percent_of_the_examples_are_read(corpora: dict[str, Path], site: Path) -> None:
     found = {name: problems_of(root, site) for name, root in corpora.items()}
 

@@ -23,12 +23,13 @@ from aiosched.authoring.triggers import (
 from aiosched.authoring.triggers.file import _deleted
 from aiosched.clock import FakeClock
 from aiosched.errors import DagError, TaskDeferred
+from tests.patience import PATIENCE
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 async def events_of(trigger: Any) -> list[TriggerEvent]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         return [event async for event in trigger.run()]
 
 

@@ -14,9 +14,8 @@ from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
+from tests.patience import PATIENCE
 from tests.scheduler.test_secret_services import ask
-
-GUARD = 60.0
 
 READS = """
 from aiosched import DAG, Connection, Variable, task
@@ -74,7 +73,7 @@ async def test_backends_come_before_the_environment_and_that_before_the_database
         await scheduler.read_folder()
         run = await scheduler.trigger("reads", run_id="r")
 
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
 
     async with db.acquire() as conn:
         found = [row["value"] for row in await conn.fetch("SELECT value FROM xcom ORDER BY task_index")]
@@ -118,7 +117,7 @@ async def test_a_backend_that_fails_is_an_error_of_the_attempt_only(
         await scheduler.read_folder()
         run = await scheduler.trigger("asks", run_id="r")
 
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
 
     async with db.acquire() as conn:
         rows = await conn.fetch("SELECT state, reason, try_number FROM task_instance ORDER BY task_index")

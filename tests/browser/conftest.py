@@ -31,6 +31,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 from aiosched.db.crypto.keyring import new_key
 from tests.databases import TEMPLATE, Server
 from tests.network_changes import unchanged
+from tests.patience import PATIENCE
 
 HERE: Final = Path(__file__).parent
 CHROMIUM: Final = (
@@ -99,7 +100,7 @@ class Service:
     async def parsed(self) -> None:
         """Wait until every file of the folder is parsed: a busy machine is ready before that."""
         files = {file.name for file in (HERE / "dags").glob("*.py")}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not files <= {dag["file"] for dag in (await self.api("GET", "dags"))["items"]}:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
@@ -121,7 +122,7 @@ class Service:
 
     async def until(self, dag_id: str, run_id: str, state: str) -> None:
         """Wait until a run is in `state`."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await self.api("GET", f"dags/{dag_id}/runs/{run_id}"))["state"] != state:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
@@ -166,7 +167,7 @@ async def service(server: Server, tmp_path_factory: pytest.TempPathFactory) -> A
 async def told_url(output: asyncio.StreamReader, errors: Path, *, has_url: bool = True) -> str:
     """The address that the service tells, once it is ready; "" for one without a web server."""
     told = ""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(PATIENCE):
         while line := (await output.readline()).decode():
             told += line
             if line.startswith("ready"):

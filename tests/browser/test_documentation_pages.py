@@ -31,7 +31,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documentation, "PLACES", (place,))
 
 
-@pytest.mark.timeout(600)  # the site may have to be built first
 async def test_the_documentation_is_read_and_searched_without_a_network_under_the_policy(
     site: None, browser: Browser
 ) -> None:

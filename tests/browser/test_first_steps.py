@@ -14,6 +14,7 @@ from benchmarks.processes import temporary_folders
 from benchmarks.stage import start_serve
 from tests.browser.conftest import Tab
 from tests.databases import TEMPLATE, Server
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -54,7 +55,7 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
 async def finished(url: str) -> str:
     """The id of the newest run of hello, once none is going on."""
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(PATIENCE),
         httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=30, trust_env=False) as client,
     ):
         while True:

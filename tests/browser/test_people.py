@@ -23,6 +23,7 @@ from aiosched.web.app import make_app
 from aiosched.web.auth.oidc import Provider
 from aiosched.web.requests.request_client import RequestClient
 from tests.browser.conftest import Service, Tab, serving
+from tests.patience import PATIENCE
 from tests.web.provider import SETTINGS, FakeProvider
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -46,7 +47,7 @@ async def guarded(service: Service, tmp_path_factory: pytest.TempPathFactory) ->
     assert process.stdout is not None
     told = ""
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not (found := re.search(r"http://127\.0\.0\.1:\d+", told)):
                 line = await process.stdout.readline()
                 assert line, told

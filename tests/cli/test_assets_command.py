@@ -16,6 +16,7 @@ from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag
 from tests.cli.serving import living
 from tests.databases import Server
+from tests.patience import PATIENCE
 
 DAGS = """
 from aiosched import Asset, PartitionedAssetTimetable, StartOfDayMapper, dag, task
@@ -135,7 +136,7 @@ def test_an_event_of_a_partition_makes_a_run_of_its_key(live: Cli) -> None:
 
 async def first_run(db: Database, dag_id: str) -> None:
     """Wait until the event has made its run of this DAG."""
-    async with asyncio.timeout(20), db.acquire() as conn:
+    async with asyncio.timeout(PATIENCE), db.acquire() as conn:
         while True:
             if await conn.fetchval("SELECT count(*) FROM dag_run WHERE dag_id = $1", dag_id):
                 return

@@ -17,6 +17,7 @@ from aiosched.errors import Refused
 from aiosched.scheduler import Scheduler
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, wait_for
+from tests.patience import PATIENCE
 
 FINE = """
 from aiosched import dag, task
@@ -76,7 +77,7 @@ async def test_the_scheduler_and_the_api_name_them_too(file: Path, dsn: str) -> 
 
 async def some(list_them: Callable[[], AsyncIterator[object]]) -> None:
     """Return when there is at least one."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if [one async for one in list_them()]:
                 return

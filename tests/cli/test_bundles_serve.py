@@ -18,9 +18,8 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.cli.serving import living, serve, stop, wait_for
 from tests.databases import Server
+from tests.patience import PATIENCE
 from tests.repositories import Repository, code, said
-
-PATIENCE = 40.0  # seconds for what takes one or two
 
 
 def until(what: Callable[[], Any]) -> Any:

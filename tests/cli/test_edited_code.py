@@ -18,8 +18,8 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.cli.serving import living, serve, wait_for
 from tests.databases import Server
+from tests.patience import PATIENCE
 
-PATIENCE = 100.0  # seconds for what takes one or two: finds what hangs, and judges no busy machine
 DAG = """
 from pathlib import Path
 from aiosched import dag, task

@@ -20,7 +20,7 @@ LOCK = "LOCK TABLE task_instance IN ACCESS EXCLUSIVE MODE"
 async def test_the_doctor_names_the_session_for_which_the_scheduler_waits(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "_LOCKED_FOR", 0.0)
+    monkeypatch.setattr(doctor, "LOCKED_FOR", 0.0)
 
     async with holding(dsn, LOCK) as holder, waiting(dsn, "aiosched journal", "SELECT FROM task_instance"):
         found = await asyncio.to_thread(partial(Cli(dsn).json, "doctor", code=1))
@@ -34,8 +34,8 @@ async def test_the_doctor_names_the_session_for_which_the_scheduler_waits(
 
 
 async def test_the_doctor_reports_what_it_cannot_read(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_LOCKED_FOR", 0.0)
-    monkeypatch.setattr(session, "_LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(doctor, "LOCKED_FOR", 0.0)
+    monkeypatch.setattr(session, "LOCK_TIMEOUT", "100ms")
 
     async with holding(dsn, "LOCK TABLE dag_file IN ACCESS EXCLUSIVE MODE") as holder:
         found = await asyncio.to_thread(partial(Cli(dsn).json, "doctor", code=1))
@@ -51,7 +51,7 @@ async def test_the_doctor_reports_what_it_cannot_read(dsn: str, monkeypatch: pyt
 async def test_a_command_does_not_wait_for_ever(
     db: Database, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr(session, "LOCK_TIMEOUT", "100ms")
     await add_run(db, "sales", await add_dag(db, "sales"), "first")
 
     async with holding(db.dsn, LOCK):

@@ -21,6 +21,7 @@ from aiosched.parsing.service import ParserStats
 from aiosched.scheduler import SchedulerEvent
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
+from tests.patience import PATIENCE
 
 ONE_RUN = """
 import asyncio
@@ -309,7 +310,7 @@ async def test_stop_requests_listen_to_signals() -> None:
     requests.install()
     try:
         os.kill(os.getpid(), signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await requests.asked.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):

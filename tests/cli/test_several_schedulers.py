@@ -20,6 +20,7 @@ from aiosched.config.sections import ExecutorSettings, SchedulerSettings
 from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
+from tests.patience import PATIENCE
 
 DAGS = """
 import asyncio
@@ -156,7 +157,7 @@ async def test_one_that_does_not_answer_holds_nobody_up_beyond_the_grace(
     if announces:
         peer._has_announced.set()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert await Together(cast("Any", Ours()), [peer]).drain(0.3) == [True, False]
 
     seconds = peer._answer_seconds + (0.3 if announces else 0.0)
@@ -251,11 +252,11 @@ async def test_one_that_cannot_be_started_is_tried_again(
         raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr("asyncio.create_subprocess_exec", refuse)
-    monkeypatch.setattr("aiosched.cli.serve.peers._AGAIN", (0.0, 0.0))
+    monkeypatch.setattr("aiosched.cli.serve.peers.AGAIN", (0.0, 0.0))
     peers = Peers(Settings(), "postgresql://nowhere/x", 1, show=lambda _: None, on_partitions=lambda: None)
     peers.start()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await tried.wait()
     finally:
         await peers.stop()

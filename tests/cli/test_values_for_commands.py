@@ -75,7 +75,7 @@ def test_without_a_database_there_are_defaults_and_what_is_missing_is_named(
 
 def test_a_database_that_does_not_answer_is_named(dags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cli = Cli("postgresql://127.0.0.1:1/none")
-    monkeypatch.setattr("aiosched.parsing.check._PATIENCE", 0.5)
+    monkeypatch.setattr("aiosched.parsing.check.PATIENCE", 0.5)
 
     (found,) = cli.json("dags", "check", code=1)
 

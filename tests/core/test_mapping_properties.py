@@ -36,8 +36,6 @@ from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import FINISHED, RunState, TaskState
 
-pytestmark = pytest.mark.timeout(120)
-
 RULES = ["all_success"] * 4 + ["all_done", "none_failed", "one_success", "none_failed_min_one_success", "one_failed"]
 Place = tuple[int, int]
 

@@ -17,6 +17,7 @@ from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import CommandResult
 from aiosched.errors import TooManyConnections
 from tests.db.waiting import until_true
+from tests.patience import PATIENCE
 
 EARS = "pg_stat_activity WHERE application_name = 'aiosched answers' AND datname = current_database()"
 LISTENS = f"SELECT count(*) = 1 FROM {EARS} AND state = 'idle' AND query LIKE 'LISTEN%'"
@@ -49,7 +50,7 @@ class Looks:
 
     async def until(self, commands: Iterable[int], times: int) -> None:
         """Return when those who wait for `commands` have looked so often."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 if all(self.times[command] >= times for command in commands):
                     return
@@ -64,14 +65,14 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 @pytest.fixture
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks unless told."""
-    monkeypatch.setattr(inbox, "_POLL_SECONDS", NEVER)
+    monkeypatch.setattr(inbox, "POLL_SECONDS", NEVER)
 
 
 @pytest.fixture
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """What happens once a second happens all the time."""
-    monkeypatch.setattr(inbox, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(request_answers, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(inbox, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(request_answers, "POLL_SECONDS", 0.01)
 
 
 async def ask(db: Database, count: int = 1) -> list[int]:
@@ -219,7 +220,7 @@ async def test_behind_a_pooler_nobody_listens(
 async def test_a_listening_connection_that_breaks_is_replaced(
     db: Database, looks: Looks, haste: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox, "_POLL_SECONDS", NEVER)
+    monkeypatch.setattr(inbox, "POLL_SECONDS", NEVER)
     (command,) = await ask(db)
     waiting = wait(db, command)
     async with db.acquire() as conn:
@@ -269,7 +270,7 @@ async def test_nobody_waits_and_the_connection_is_closed_after_a_rest(
     await ask_and_wait()
     assert len(looks.connections) == 1  # it rests
 
-    monkeypatch.setattr(request_answers, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(request_answers, "REST_SECONDS", 0.0)
     async with db.acquire() as conn:
         await until_true(conn, f"SELECT count(*) = 0 FROM {EARS}")
     await ask_and_wait()

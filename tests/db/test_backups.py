@@ -239,7 +239,7 @@ async def test_a_backup_that_fails_says_why_and_leaves_nothing(dsn: str, tmp_pat
 @pytest.fixture
 def pg_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for programs of many versions; there are no others."""
-    monkeypatch.setattr(backups, "_INSTALLED", (f"{tmp_path}/{{version}}",))
+    monkeypatch.setattr(backups, "INSTALLED", (f"{tmp_path}/{{version}}",))
     monkeypatch.setattr(backups, "binaries", lambda: tmp_path / "bundled")
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}{os.pathsep}{os.environ['PATH']}")
     add_pg_dump(tmp_path / "bundled", "18.4")

@@ -400,7 +400,7 @@ def test_a_server_whose_data_was_removed_does_not_take_its_successor_along(postg
 
 
 def test_a_big_log_is_put_aside(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.db.server.embedded._LOG_BYTES", 10)
+    monkeypatch.setattr("aiosched.db.server.embedded.LOG_BYTES", 10)
     for _ in range(2):
         postgres.start_blocking()
         postgres.stop_blocking()

@@ -104,7 +104,7 @@ def test_a_file_that_names_the_number_of_the_new_server_is_not_taken_for_its_wor
     data = stopped.data_dir
     leave(data, "postmaster.pid", stranger.pid, data, 1, 4711, data, "", "  1  1", "ready")
     monkeypatch.setattr(EmbeddedPostgres, "_spawn", lambda *_: stranger.pid)
-    monkeypatch.setattr("aiosched.db.server.embedded._START_SECONDS", 0.2)
+    monkeypatch.setattr("aiosched.db.server.embedded.START_SECONDS", 0.2)
 
     with pytest.raises(DatabaseError, match="was not ready after"):
         stopped.start_blocking()

@@ -16,6 +16,7 @@ from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding
 from aiosched.db.server.embedded_watch import kept_running, pause_before
 from aiosched.db.server.postmaster import read_postmaster
 from aiosched.errors import DatabaseError
+from tests.patience import PATIENCE
 
 
 class FakeServer(EmbeddedPostgres):
@@ -45,7 +46,7 @@ class FakeServer(EmbeddedPostgres):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_watch, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(embedded_watch, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(embedded_watch, "pause_before", lambda again: 0.05 if again else 0.0)
 
 
@@ -82,7 +83,7 @@ async def test_one_that_ends_again_waits_before_the_next_start_and_a_failed_star
     server = FakeServer(*[ServerStanding.ENDED] * 1000, fails=1)
 
     with caplog.at_level(logging.WARNING, "aiosched.db"):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             watching = asyncio.create_task(watch(server))
             while len(server.starts) < 2:  # noqa: ASYNC110  # there is no event for it
                 await asyncio.sleep(0.001)
@@ -167,7 +168,7 @@ async def test_two_that_use_a_server_start_it_once_and_the_last_one_stops_it(sho
 
     async with kept_running(first), kept_running(second):
         os.kill(killed, signal.SIGKILL)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while pid_of(first) == killed or {first.check(), second.check()} != {ServerStanding.RUNS}:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         again = pid_of(first)

@@ -16,6 +16,7 @@ from aiosched.db.server import engine as engine_module
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, TooManyConnections
 from tests.db.conftest import ExternalServer
+from tests.patience import PATIENCE
 
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -117,7 +118,7 @@ async def test_a_server_describes_its_array_types_once_and_types_of_people_on_ea
         return await ask(conn, oids, timeout)
 
     monkeypatch.setattr(asyncpg.Connection, "_introspect_types", note)
-    monkeypatch.setattr(engine_module, "_KNOWN_TYPES", {})
+    monkeypatch.setattr(engine_module, "KNOWN_TYPES", {})
     async with db.acquire() as conn:
         await conn.execute("CREATE TYPE mood AS ENUM ('calm', 'busy')")
 
@@ -206,10 +207,10 @@ async def test_acquiring_from_a_server_that_has_become_full_says_so(tcp_server: 
 async def test_closing_does_not_wait_forever_for_a_connection_that_is_not_given_back(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "_CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr(engine_module, "CLOSE_SECONDS", 0.05)
     db = await Database.open(dsn)
 
-    async with asyncio.timeout(5), db.acquire():
+    async with asyncio.timeout(PATIENCE), db.acquire():
         await db.close()
 
 

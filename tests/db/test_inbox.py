@@ -13,6 +13,7 @@ from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import READ_RESULT, CommandResult
 from aiosched.errors import NotFound, Refused, StaleRows
 from tests.db.waiting import until_true
+from tests.patience import PATIENCE
 
 
 async def ask(conn: DatabaseConnection, verb: str = "pause", dag_id: str | None = "d") -> int:
@@ -125,6 +126,6 @@ async def test_news_arrive_as_they_were_sent(db: Database, kind: str, partitions
     async with db.acquire() as sender:
         await inbox.notify(sender, kind, [*partitions, *partitions])
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert inbox.read_notification(await heard.get()) == (kind, partitions)
     await conn.close()

@@ -15,7 +15,7 @@ from tests.scheduler.harness import dag, running, task
 async def test_versions_are_read_once_and_broken_ones_again(
     dsn: str, db: Database, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_queries, "_READ_AT_ONCE", 2)
+    monkeypatch.setattr(pool_queries, "READ_AT_ONCE", 2)
     dags = [dag(f"d{number}", task("a"), task("b", pool="etl", pool_slots=2)) for number in range(5)]
     async with running(dsn, clock, *dags) as it:
         await it.fetch("INSERT INTO pool (name, slots) VALUES ('etl', 100)")
@@ -50,7 +50,7 @@ async def test_versions_are_read_once_and_broken_ones_again(
 async def test_no_more_versions_are_kept_than_allowed(
     dsn: str, db: Database, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_queries, "_MOST_KEPT", 2)
+    monkeypatch.setattr(pool_queries, "MOST_KEPT", 2)
     async with running(dsn, clock, *(dag(f"d{number}") for number in range(4))) as it:
         for number in range(4):
             await it.trigger(f"d{number}", "r")

@@ -16,6 +16,7 @@ from aiosched.db.people.pools import Pool, delete_pool, get_pool, list_pools, se
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL
 from aiosched.errors import NotFound, Refused
+from tests.patience import PATIENCE
 
 
 async def audit_log(db: Database) -> list[tuple[Any, ...]]:
@@ -62,7 +63,7 @@ async def test_a_change_is_in_the_audit_log_and_wakes_the_schedulers(db: Databas
 
     await set_pool(db, "etl", 4, requested_by="me")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert await heard.get() == "pools "
     await listener.close()
     args = {"name": "etl", "slots": 4, "include_deferred": False}

@@ -358,7 +358,7 @@ async def test_versions_go_that_no_run_uses_any_more_but_never_the_newest(db: Da
 
 
 async def test_versions_go_in_batches_of_the_given_partitions(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "_VERSIONS_PER_BATCH", 2)
+    monkeypatch.setattr(retention, "VERSIONS_PER_BATCH", 2)
     for dag_id, partition in (("d", 3), ("e", 4)):
         await add_dag(db, dag_id, partition=partition)
         for number in range(2, 7):

@@ -14,6 +14,7 @@ from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.people.teams import DELETE
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
+from tests.patience import PATIENCE
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
@@ -38,7 +39,7 @@ async def test_what_is_given_to_a_team_that_is_just_deleted_is_refused(
     async with db.transaction() as conn:
         assert await conn.fetchval(DELETE, "sales") == 1
         giving = asyncio.ensure_future(give(db))
-        async with db.acquire() as looking, asyncio.timeout(20):
+        async with db.acquire() as looking, asyncio.timeout(PATIENCE):
             while not await looking.fetchval(WAITING):
                 assert not giving.done(), giving.result()
                 await asyncio.sleep(0.01)

@@ -6,11 +6,12 @@ import asyncio
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from tests.patience import PATIENCE
 
 
 async def until_true(conn: DatabaseConnection, query: str) -> None:
     """Return when `query` gives something true; fail after 10 seconds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if await conn.fetchval(query):
                 return
@@ -28,5 +29,5 @@ async def lose(db: Database, conn: DatabaseConnection) -> None:
     conn.add_termination_listener(lambda _: closed.set())
     async with db.acquire() as other:
         await other.execute("SELECT pg_terminate_backend($1, 5000)", conn.get_server_pid())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await closed.wait()

@@ -20,8 +20,8 @@ from typing import Final
 from aiosched.db.server.embedded_host import Account, binaries
 from tests.deploy.compose import Compose, Image, Mount, Service, read_dockerfile, replicas
 from tests.deploy.containers import Container, Network, Plan, pause
+from tests.patience import PATIENCE
 
-PATIENCE: Final = 120.0  # seconds for a container to become healthy on a busy machine
 OUR_IMAGE: Final = "aiosched"
 HOST: Final = Path("/")
 

@@ -18,7 +18,6 @@ from tests.deploy.side_by_side import HOST, OUR_IMAGE, installed_image, postgres
 WHY_NOT = why_not()
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 def test_three_schedulers_and_a_web_server_of_the_compose_file_work_and_stop_cleanly() -> None:
     folder = short_folder()

@@ -10,8 +10,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import pytest
-
 import aiosched
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +46,6 @@ def read(path: Path) -> Page:
     return page
 
 
-@pytest.mark.timeout(600)  # a minute and a half of one core
 def test_the_site_builds_without_a_warning_and_each_link_resolves(tmp_path: Path) -> None:
     site = tmp_path / "site"
     command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.patience import PATIENCE
 from tests.suspending import suspend
 
 REDIS = shutil.which("redis-server")
@@ -26,8 +27,6 @@ RABBITMQ = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin:{os.envi
 EPMD = shutil.which("epmd")  # comes with RabbitMQ
 WHY_NO_REDIS = "redis-server is not installed (apt-get install redis-server)"
 WHY_NO_RABBITMQ = "rabbitmq-server is not installed (apt-get install rabbitmq-server)"
-
-_STARTS_WITHIN = 100.0
 
 
 class RealBroker(ABC):
@@ -53,7 +52,7 @@ class RealBroker(ABC):
                 self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
                 env=self.environment(), cwd=self.folder,
             )  # fmt: skip
-        deadline = time.monotonic() + _STARTS_WITHIN
+        deadline = time.monotonic() + PATIENCE
         while True:
             connection = self.connection()
             try:

@@ -13,7 +13,8 @@ from pathlib import Path
 from aiosched.config import Settings
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from tests.engines.test_engine_attempts import GUARD, LEFT, calls, until
+from tests.engines.test_engine_attempts import LEFT, calls, until
+from tests.patience import PATIENCE
 
 HUNDRED = """
 import asyncio, time
@@ -104,7 +105,7 @@ async def rows_of(db: Database, query: str) -> list[tuple[object, ...]]:
 
 async def wait_for(db: Database, query: str, what: str) -> None:
     try:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while await rows_of(db, query) != [(True,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     except TimeoutError:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 _EVERY = {  # seconds
-    "aiosched.executors.celery.celery_engine._LOOK_EVERY": 0.5,
-    "aiosched.executors.celery.celery_engine._LOOK_FOR_WORKERS": 0.1,
-    "aiosched.executors.engines.agent._ANNOUNCED_AFTER": 0.2,
-    "aiosched.executors.engines.agent._LOGS_EVERY": 0.3,
-    "aiosched.executors.engines.dask_engine._LOOK_EVERY": 0.3,
-    "aiosched.executors.kubernetes.engine._SWEEP_EVERY": 0.2,
-    "aiosched.executors.kubernetes.watching._FIRST_PAUSE": 0.1,
-    "aiosched.scheduler.engines.engine_executor._WATCH_EVERY": 0.05,
+    "aiosched.executors.celery.celery_engine.LOOK_EVERY": 0.5,
+    "aiosched.executors.celery.celery_engine.LOOK_FOR_WORKERS": 0.1,
+    "aiosched.executors.engines.agent.ANNOUNCED_AFTER": 0.2,
+    "aiosched.executors.engines.agent.LOGS_EVERY": 0.3,
+    "aiosched.executors.engines.dask_engine.LOOK_EVERY": 0.3,
+    "aiosched.executors.kubernetes.engine.SWEEP_EVERY": 0.2,
+    "aiosched.executors.kubernetes.watching.FIRST_PAUSE": 0.1,
+    "aiosched.scheduler.engines.engine_executor.WATCH_EVERY": 0.05,
 }
 
 

@@ -24,7 +24,8 @@ from aiosched.executors.engines.engine import EngineUnavailable
 from tests.engines.brokers import RealBroker, on_broker
 from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, calls, rows, serving, until
+from tests.engines.test_engine_attempts import LEFT, TRIES, calls, rows, serving, until
+from tests.patience import PATIENCE
 
 BROKERS = [on_broker("redis"), on_broker("rabbitmq")]
 
@@ -137,7 +138,7 @@ async def test_attempts_of_a_worker_that_was_killed_run_again_and_never_overlap(
         workers.start("second")
         await until(lambda: len(calls(tmp_path)) == 4, "both tasks again")
         (tmp_path / "go").touch()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
         assert await rows(scheduler, LEFT) == [(0,)]
 
@@ -152,7 +153,7 @@ async def test_what_a_broker_has_lost_under_load_is_sent_again_and_runs_once(
         run = await scheduler.trigger("load", run_id="r")
         await until(lambda: len(calls(tmp_path)) > 3, "some tasks")
         await asyncio.to_thread(getattr(broker, fault))
-        ended = asyncio.ensure_future(run.wait(timeout=GUARD))
+        ended = asyncio.ensure_future(run.wait(timeout=PATIENCE))
         while not ended.done():
             await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
             await asyncio.wait({ended}, timeout=1.0)
@@ -178,7 +179,7 @@ async def test_a_job_that_is_delivered_twice_runs_once(
     (settings.core.dags_folder / "load.py").write_text(LOAD.format(here=str(tmp_path)))
     async with serving(settings, TwiceEngine(settings)) as scheduler:
         run = await scheduler.trigger("load", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, "SELECT DISTINCT try_number, losses FROM task_instance") == [(1, 0)]
     assert sorted(map(int, calls(tmp_path))) == [*range(40), *range(100, 140)]
 
@@ -193,7 +194,7 @@ async def test_the_queue_of_a_task_is_a_celery_queue_and_one_without_workers_hol
     async with serving(settings, CeleryEngine(settings)) as scheduler:
         await scheduler.trigger("queues", run_id="r")
         ended = "SELECT count(*) FROM task_instance WHERE state = 'success'"
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while await rows(scheduler, ended) != [(1,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert await rows(scheduler, "SELECT value FROM xcom") == [('"with a gpu"',)]
@@ -210,7 +211,7 @@ async def test_schedulers_show_the_workers_and_queues_that_they_see(
             SELECT count(*) = 2 AND sum((worker ->> 2)::int) = 2
               FROM scheduler, jsonb_array_elements(figures::jsonb #> '{executor,celery,engine,listed}') AS worker
         """
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while await rows(scheduler, seen) != [(True,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         command = [sys.executable, "-P", "-m", "aiosched", "schedulers", "list", "--dsn", dsn]
@@ -234,7 +235,7 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
             await scheduler.trigger("d", run_id=task_id)
             await until(lambda: len(calls(waits)) == 2, "both tasks")
             await scheduler.mark_task("d", task_id, task_id, "failed")
-            async with asyncio.timeout(GUARD):
+            async with asyncio.timeout(PATIENCE):
                 while len(await rows(scheduler, "SELECT FROM engine_attempt")) > 1:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             (waits / "go").touch()
@@ -255,10 +256,10 @@ async def test_a_worker_that_is_told_to_stop_loses_its_attempts_and_ends(
         await until(lambda: len(calls(waits)) == 2, "both tasks")
         first = workers.processes["first"]
         os.kill(first.pid, told)
-        assert await asyncio.to_thread(first.wait, GUARD) == 0
+        assert await asyncio.to_thread(first.wait, PATIENCE) == 0
         workers.start("second")
         (waits / "go").touch()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
         reasons = "SELECT DISTINCT reason FROM task_try WHERE state = 'lost'"
         assert await rows(scheduler, reasons) == [("its worker was told to stop",)]
@@ -276,10 +277,10 @@ async def test_a_worker_with_the_pool_prefork_ends_on_sigquit_and_its_attempts_r
         await until(lambda: len(calls(tmp_path)) == 2, "both tasks")
         second = workers.processes["second"]
         os.kill(second.pid, signal.SIGQUIT)
-        await asyncio.to_thread(second.wait, GUARD)
+        await asyncio.to_thread(second.wait, PATIENCE)
         workers.start("third")
         (tmp_path / "go").touch()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
@@ -287,9 +288,9 @@ async def test_a_broker_that_hangs_does_not_block_the_event_loop(
     settings: Settings, broker: RealBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patience = 2.0  # seconds, instead of five
-    monkeypatch.setattr(waiting, "_TIMEOUT", patience)
-    limits = {name: dict.fromkeys(options, patience) | {"max_retries": 1} for name, options in waiting._OPTIONS.items()}
-    monkeypatch.setattr(waiting, "_OPTIONS", limits)
+    monkeypatch.setattr(waiting, "TIMEOUT", patience)
+    limits = {name: dict.fromkeys(options, patience) | {"max_retries": 1} for name, options in waiting.OPTIONS.items()}
+    monkeypatch.setattr(waiting, "OPTIONS", limits)
     engine = CeleryEngine(settings)
     job = Job(id=1, token="t", urls=("http://127.0.0.1:1",))
     await engine.send([job], quick=False)
@@ -303,7 +304,7 @@ async def test_a_broker_that_hangs_does_not_block_the_event_loop(
             ticks += 1
         with pytest.raises(EngineUnavailable, match=r"celery\.broker"):
             await sending
-        assert 20 < ticks < 20 * GUARD
+        assert 20 < ticks < 20 * PATIENCE
     finally:
         broker.resume()
         await engine.stop()

@@ -21,7 +21,8 @@ from aiosched.executors.engines.agent import WorkerAgent
 from aiosched.executors.engines.dask_engine import DaskEngine
 from tests.engines.dask_cluster import Cluster
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, VALUES, calls, rows, serving, until
+from tests.engines.test_engine_attempts import LEFT, TRIES, VALUES, calls, rows, serving, until
+from tests.patience import PATIENCE
 
 MANY = """
 import asyncio
@@ -68,7 +69,7 @@ async def test_a_cluster_of_this_machine_runs_tasks(settings: Settings, worker_a
     (settings.core.dags_folder / "d.py").write_text(VALUES)
     async with serving(settings, DaskEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
         assert await rows(scheduler, LEFT) == [(0,)]
 
@@ -77,13 +78,13 @@ async def test_workers_that_only_the_scheduler_of_dask_reaches_are_asked_through
     settings: Settings, cluster: Cluster, waits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So are those with an older aiosched, which do not know the question."""
-    monkeypatch.setattr(dask_engine, "_DIRECT_TIMEOUT", 0.2)
+    monkeypatch.setattr(dask_engine, "DIRECT_TIMEOUT", 0.2)
     monkeypatch.setattr(dask_worker, "TAKE_JOBS", "unknown")
     (waits / "go").touch()
     engine = DaskEngine(settings)
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert engine._out_of_reach == engine._workers.keys()
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
@@ -109,7 +110,7 @@ async def test_attempts_of_a_worker_that_was_killed_run_again_elsewhere(
         await asyncio.to_thread(cluster.kill, "first")
         cluster.worker("second", "--no-nanny")
         (waits / "go").touch()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
     assert sorted(calls(waits)) == ["coroutine", "coroutine", "plain", "plain"]
@@ -127,7 +128,7 @@ async def test_a_cluster_that_was_restarted_is_sent_what_it_has_lost(
         run = await scheduler.trigger("d", run_id="r")
         cluster.scheduler()
         cluster.worker("second", "--no-nanny")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert [row[0] for row in await rows(scheduler, TRIES)] == ["success"] * 2
 
 
@@ -136,7 +137,7 @@ async def test_many_coroutines_run_in_a_worker_at_a_time(settings: Settings, clu
     (settings.core.dags_folder / "many.py").write_text(MANY.format(here=str(tmp_path)))
     async with serving(settings, DaskEngine(settings)) as scheduler:
         run = await scheduler.trigger("many", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
 
 
 async def test_the_queue_of_a_task_is_a_resource_of_workers(settings: Settings, cluster: Cluster) -> None:
@@ -144,7 +145,7 @@ async def test_the_queue_of_a_task_is_a_resource_of_workers(settings: Settings, 
     cluster.worker("gpu", "--no-nanny", "--resources", "gpu=1", PLACE="with a gpu")
     async with serving(settings, DaskEngine(settings)) as scheduler:
         run = await scheduler.trigger("gpu", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, "SELECT value FROM xcom") == [('"with a gpu"',)]
 
 
@@ -156,7 +157,7 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
         await scheduler.trigger("d", run_id="r")
         await until(lambda: len(calls(waits)) == 2, "both tasks")
         await scheduler.mark_task("d", "r", task_id, "failed")
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while len(await rows(scheduler, "SELECT FROM engine_attempt")) > 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         (waits / "go").touch()
@@ -183,14 +184,14 @@ async def test_a_cluster_that_cannot_be_reached_is_named_once_and_holds_up_nothi
 async def test_a_worker_takes_jobs_without_the_scheduler_of_dask(
     settings: Settings, cluster: Cluster, waits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_engine, "_DIRECT_TIMEOUT", dask_engine._CONNECT_TIMEOUT)  # a busy machine
+    monkeypatch.setattr(dask_engine, "DIRECT_TIMEOUT", dask_engine._CONNECT_TIMEOUT)  # a busy machine
     (waits / "go").touch()
     engine = DaskEngine(settings)
     async with serving(settings, engine) as scheduler:
         await until(lambda: engine.slots, "the worker")
         await (await engine._connected()).run(dask_worker.take_jobs, [])  # its agent has started
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert engine._given.total() > 0
         assert engine._out_of_reach == set()
 
@@ -200,7 +201,7 @@ async def test_the_cluster_is_looked_at_again_whatever_was_wrong(
     error: type[Exception], settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dask's client raises RuntimeError, too, when its connection is closed meanwhile."""
-    monkeypatch.setattr(dask_engine, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(dask_engine, "LOOK_EVERY", 0.0)
     worker = {"nthreads": 2, "resources": {}, "metrics": {}}
     answers = iter([error("ConnectionPool is closed")])
 
@@ -249,7 +250,7 @@ async def test_a_task_that_comes_before_its_worker_is_ready_waits(monkeypatch: p
     plugin.agent = object()  # type: ignore[assignment]
     assert await waiting is plugin
 
-    monkeypatch.setattr(dask_worker, "_READY_WITHIN", 0.0)
+    monkeypatch.setattr(dask_worker, "READY_WITHIN", 0.0)
     with pytest.raises(RuntimeError, match="has no agent of aiosched"):
         await dask_worker._ready_plugin(SimpleNamespace(plugins={}))
 

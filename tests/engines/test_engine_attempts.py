@@ -29,8 +29,7 @@ from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.slots import enqueueing
 from tests.engines.agents import AgentEngine
 from tests.executors.conformance import WAITS
-
-GUARD = 40.0
+from tests.patience import PATIENCE
 
 VALUES = """
 from aiosched import DAG, task
@@ -59,7 +58,7 @@ async def serving(settings: Settings, engine: AgentEngine, **options: Any) -> As
 
 async def until(condition: Callable[[], object], what: str) -> None:
     try:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while not condition():  # noqa: ASYNC110  workers are other processes
                 await asyncio.sleep(0.02)
     except TimeoutError:
@@ -89,7 +88,7 @@ async def test_tasks_run_on_workers_and_pass_values(settings: Settings, engine: 
     (settings.core.dags_folder / "d.py").write_text(VALUES)
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
 
         assert await rows(scheduler, LEFT) == [(0,)]
         assert await rows(scheduler, "SELECT value FROM xcom ORDER BY task_index") == [("1",), ("2",)]
@@ -104,7 +103,7 @@ async def test_a_job_that_is_delivered_twice_begins_once(settings: Settings, eng
     (waits / "go").touch()
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         await until(lambda: len(engine.outcomes) == 4, "all deliveries")
 
     assert sorted(calls(waits)) == ["coroutine", "plain"]
@@ -120,7 +119,7 @@ async def test_jobs_that_an_engine_has_lost_are_sent_again(
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: len(engine.sent) == 2, "the first jobs")
         await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
     assert [job.id for job in engine.sent[2:]] == [job.id for job in engine.sent[:2]]
@@ -131,7 +130,7 @@ async def test_a_scheduler_is_told_of_slots_that_an_engine_gets(settings: Settin
     (settings.core.dags_folder / "d.py").write_text(VALUES)
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while "slots open" not in str(await scheduler.why("d", "r", "one")):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         executor, told = scheduler.executor, asyncio.Event()
@@ -144,7 +143,7 @@ async def test_a_scheduler_is_told_of_slots_that_an_engine_gets(settings: Settin
 
         executor.on_growth = growth
         engine.slots = engine.async_slots = 4
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert told.is_set()
 
 
@@ -154,7 +153,7 @@ TWO = WAITS.replace("async def coroutine", "def coroutine").replace("await async
 async def test_what_waits_too_long_for_a_slot_of_its_worker_is_sent_again(
     settings: Settings, transport: httpx2.ASGITransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent, "_WAITS_FOR", 0.3)  # seconds
+    monkeypatch.setattr(agent, "WAITS_FOR", 0.3)  # seconds
     (settings.core.dags_folder / "d.py").write_text(TWO.format(here=str(tmp_path)))
     engine = AgentEngine(settings.core.dags_folder, transport, slots=1)
     async with serving(settings, engine) as scheduler:
@@ -163,7 +162,7 @@ async def test_what_waits_too_long_for_a_slot_of_its_worker_is_sent_again(
         (tmp_path / "go").touch()
         await until(lambda: len(engine.outcomes) == 2, "the other one")
         await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
     await engine.close()
 
@@ -194,7 +193,7 @@ async def test_attempts_wait_for_an_engine_that_is_down(settings: Settings, engi
         await until(lambda: scheduler.executor._to_send, "the attempts to be stored")  # type: ignore[attr-defined]
         assert engine.sent == []
         engine.is_down = False
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
 
 
 @pytest.mark.slow
@@ -238,7 +237,7 @@ async def test_two_schedulers_share_an_engine_and_partitions_move_while_tasks_ru
         await first.trigger("d", run_id="r")
         await until(lambda: len(calls(waits)) == 2, "both tasks")
         async with serving(settings, engine, name="second", parse=False) as second:
-            leaving = asyncio.create_task(first.drain(GUARD))
+            leaving = asyncio.create_task(first.drain(PATIENCE))
             await until(lambda: len(second.running_attempts()) == 2, "the attempts at the other scheduler")
             assert await leaving, "attempts on engines keep no scheduler from leaving"
             assert first.running_attempts() == []
@@ -271,7 +270,7 @@ async def test_a_partition_stays_until_its_attempts_are_stored(
             await give_back(session, range(PARTITIONS))
             assert session.cache.partitions == {partition_of("d")}
         go_on.set()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
 
@@ -295,7 +294,7 @@ async def test_a_report_that_waits_to_be_read_is_not_taken_for_a_lost_attempt(
                 await watch_engines(session)
         session.notifications.has_reports = True
         session.wakeups.notifications.wake()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
 
@@ -312,7 +311,7 @@ async def test_an_attempt_whose_rows_were_deleted_by_hand_is_lost_and_runs_again
         await rows(scheduler, "DELETE FROM engine_attempt RETURNING id")
         for _ in range(2):
             await watch_engines(session)
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
@@ -336,7 +335,7 @@ async def test_an_attempt_that_is_cancelled_while_it_is_stored_leaves_no_row(
         go_on.set()
         await scheduler.wait_idle()
         await scheduler.executor.send_again()  # type: ignore[attr-defined]
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while await rows(scheduler, LEFT) != [(0,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     assert (engine.sent, calls(waits)) == ([], [])
@@ -354,7 +353,7 @@ async def test_attempts_of_a_worker_that_falls_silent_are_lost_and_run_again(
         await until(lambda: len(calls(waits)) == 4, "the next tries")
         await until(lambda: len(engine.agents[0]._running) == 2, "the end of the attempts that were given up")
         (waits / "go").touch()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
         tried = await rows(scheduler, "SELECT state, reason FROM task_try ORDER BY task_index")
 
@@ -372,7 +371,7 @@ async def test_a_worker_that_is_told_to_stop_loses_its_attempts(
         leaving = engine.agents.pop(0)
         await leaving.stop(0.0)
         (waits / "go").touch()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
@@ -448,7 +447,7 @@ async def test_a_question_is_answered_though_another_attempt_of_the_run_has_been
         async with scheduler.db.acquire() as conn:
             await conn.execute("DELETE FROM engine_attempt WHERE task_index = 0")
         (tmp_path / "go").touch()
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while not (found := await rows(scheduler, "SELECT value FROM xcom")):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         assert found == [('"none"',)]
@@ -489,5 +488,5 @@ async def test_a_file_reads_variables_and_connections_when_a_worker_imports_it(
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
 
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, "SELECT value FROM xcom ORDER BY task_index") == [('"Oslodb"',)] * 2

@@ -64,7 +64,7 @@ async def test_in_a_pod_it_is_its_service_account(
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(kube.port))
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(pem))
-    monkeypatch.setattr(kube_api, "_OWN_NAMESPACE", tmp_path / "namespace")
+    monkeypatch.setattr(kube_api, "OWN_NAMESPACE", tmp_path / "namespace")
     api = await KubeApi.connect(settings.kubernetes)
     assert api.namespace == "flows"
     assert (await api.list_pods("flows", "a=b"))[0] == []

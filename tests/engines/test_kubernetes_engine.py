@@ -18,7 +18,8 @@ from tests.deploy.manifests import KUBERNETES, documents, problems
 from tests.engines.kubelet import Kubelet
 from tests.engines.kubernetes_api import KubernetesApi
 from tests.engines.kubernetes_cluster import OneTask
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, VALUES, rows, serving, until
+from tests.engines.test_engine_attempts import LEFT, TRIES, VALUES, rows, serving, until
+from tests.patience import PATIENCE
 
 ROLE = KUBERNETES / "components" / "kubernetes-executor" / "role.yaml"
 
@@ -27,7 +28,7 @@ async def test_tasks_run_in_pods_and_pass_values(settings: Settings, node: Kubel
     (settings.core.dags_folder / "d.py").write_text(VALUES)
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
         assert await rows(scheduler, "SELECT value FROM xcom ORDER BY task_index") == [("1",), ("2",)]
         assert await rows(scheduler, LEFT) == [(0,)]
@@ -88,7 +89,7 @@ async def test_the_role_of_the_manifests_allows_what_the_engine_asks_for_and_not
     one.go()
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         await until(lambda: not node.store.all("pods", "default"), "the deletion of the pod")
     role = documents(ROLE)[0]
     allowed = {(verb, kind) for rule in role["rules"] for kind in rule["resources"] for verb in rule["verbs"]}
@@ -122,7 +123,7 @@ async def test_which_finished_pods_are_deleted(
     one.go()
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == ("failed" if fails else "success")
+        assert await run.wait(timeout=PATIENCE) == ("failed" if fails else "success")
         phases = {"Failed" if fails else "Succeeded"} if is_left else set()
         await until(lambda: {pod["status"]["phase"] for pod in node.store.all("pods", "default")} == phases, "its end")
 
@@ -133,7 +134,7 @@ async def test_a_finished_pod_that_nobody_waits_for_is_deleted_after_a_while(
     from aiosched.executors.kubernetes import held_pods
     from aiosched.executors.kubernetes.manifests import PodOptions, pod_of
 
-    monkeypatch.setattr(held_pods, "_ORPHANED_AFTER", 0.5)
+    monkeypatch.setattr(held_pods, "ORPHANED_AFTER", 0.5)
     job = Job(id=7, token="t", urls=("http://127.0.0.1:1",), title="gone.gone r")
     pod = pod_of(job, PodOptions("aiosched", "default", image="aiosched"), salt="x")
     pod["spec"]["containers"][0] |= {"command": [sys.executable, "-c", ""], "args": [], "volumeMounts": []}
@@ -171,7 +172,7 @@ async def test_a_template_and_an_override_make_the_pod(
         await until(lambda: one.notes() == ["begins"], "the task")
         (pod,) = node.store.all("pods", "others")
         one.go()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         await until(lambda: not node.store.all("pods", "others"), "the deletion of the pod")
     (worker,) = pod["spec"]["containers"]
     assert {each["name"]: each["value"] for each in worker["env"]} == {"FROM": "override", "A": "template"}
@@ -196,8 +197,8 @@ async def test_a_task_that_asks_for_an_impossible_pod_fails_alone_with_the_reaso
         file.write(VALUES.replace('"d"', '"good"'))
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         bad, good = await scheduler.trigger("d", run_id="r"), await scheduler.trigger("good", run_id="r")
-        assert await bad.wait(timeout=GUARD) == "failed"
-        assert await good.wait(timeout=GUARD) == "success"
+        assert await bad.wait(timeout=PATIENCE) == "failed"
+        assert await good.wait(timeout=PATIENCE) == "success"
         (found,) = await rows(scheduler, "SELECT reason FROM task_instance WHERE state = 'failed'")
     assert "lost 3 times in a row" in found[0]
     assert reason in found[0]
@@ -215,7 +216,7 @@ async def test_a_pod_of_another_installation_is_left_alone_and_named(
         kube.store.create("pods", "default", pod)
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
         (found,) = await rows(scheduler, "SELECT reason FROM task_instance")
         assert "of another installation in namespace default" in found[0]
         assert "kubernetes.instance" in found[0]

@@ -18,7 +18,8 @@ from tests.engines.kubelet import Kubelet
 from tests.engines.kubernetes_api import KubernetesApi
 from tests.engines.kubernetes_cluster import LOST, OneTask
 from tests.engines.kubernetes_store import Refused
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, rows, serving, until
+from tests.engines.test_engine_attempts import LEFT, TRIES, rows, serving, until
+from tests.patience import PATIENCE
 
 ENDS: list[tuple[Callable[[Kubelet, Any], None], str]] = [
     (Kubelet.kill, "ended with exit code 137"),
@@ -46,7 +47,7 @@ async def test_a_pod_that_ends_before_its_time_is_named_and_its_task_runs_again(
     reason: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(manifests, "_GRACE", 1)  # seconds that a pod which is preempted leaves to its task
+    monkeypatch.setattr(manifests, "GRACE", 1)  # seconds that a pod which is preempted leaves to its task
     one.write({"pod_override": {"spec": {"containers": [{"resources": {"limits": {"memory": "64Mi"}}}]}}})
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
@@ -55,7 +56,7 @@ async def test_a_pod_that_ends_before_its_time_is_named_and_its_task_runs_again(
         node.is_partitioned = False
         await until(lambda: one.notes() == ["begins", "begins"], "the second try")
         one.go()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)]
         ((found,),) = await rows(scheduler, LOST)
         assert reason in found
@@ -89,11 +90,11 @@ async def test_a_pod_on_a_node_that_is_cut_off_goes_on_while_it_reaches_the_work
         node.lose_node(node.pod(), dies=False)
         ((end,),) = await rows(scheduler, "SELECT alive_until FROM engine_attempt")
         renewed = f"SELECT alive_until > '{end}'::timestamptz + interval '{short_lease} seconds' FROM engine_attempt"
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while await rows(scheduler, renewed) != [(True,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         one.go()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)]
     assert one.notes() == ["begins", "ends"]
 
@@ -106,7 +107,7 @@ async def test_an_image_that_cannot_be_started_fails_the_task_with_the_reason(
     node.image_errors["aiosched"] = error
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
         ((reason,),) = await rows(scheduler, "SELECT reason FROM task_instance")
         await until(lambda: not node.store.all("pods", "default"), "the deletion of all pods")
     assert "lost 3 times in a row: its pod aiosched-" in reason
@@ -121,7 +122,7 @@ async def test_a_pod_that_no_node_takes_is_given_up(
     node.has_room = lambda pod: False
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
         ((reason,),) = await rows(scheduler, "SELECT reason FROM task_instance")
     assert "has not started" in reason
     assert "no node takes it (Unschedulable): 0/1 nodes are available: 1 Insufficient cpu." in reason
@@ -131,7 +132,7 @@ async def test_a_pod_that_no_node_takes_is_given_up(
 @pytest.fixture
 def tries_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a quota has refused is tried again a moment later."""
-    monkeypatch.setattr(quota_queue, "_FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(quota_queue, "FIRST_PAUSE", 0.2)
 
 
 async def test_a_quota_is_waited_for(
@@ -143,7 +144,7 @@ async def test_a_quota_is_waited_for(
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: [text for text in caplog.messages if "exceeded quota: few" in text], "the quota")
         node.store.quotas["default"] = 1
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)]
 
 
@@ -154,7 +155,7 @@ async def test_a_quota_that_stays_exhausted_is_named_before_the_attempt_is_revok
     node.store.quotas["default"] = 0
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
         ((reason,),) = await rows(scheduler, "SELECT reason FROM task_instance")
     assert "refused by namespace default (403 Forbidden)" in reason
     assert "exceeded quota: few" in reason
@@ -168,7 +169,7 @@ async def test_a_quota_of_secrets_is_waited_for_without_a_loss(
     kube.refuses = lambda verb, kind: next(refusals, None) if kind == "secrets" else None
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, LOST) == []
     assert one.notes() == ["begins", "ends"]
 
@@ -180,7 +181,7 @@ async def test_a_namespace_that_is_missing_or_forbidden_is_named(
     kube.refuses = lambda verb, kind: next(refusals, None) if (verb, kind) == ("create", "pods") else None
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
         ((reason,),) = await rows(scheduler, "SELECT reason FROM task_instance")
     assert 'User "s" cannot create resource "pods"' in reason
 
@@ -191,7 +192,7 @@ async def test_a_worker_that_does_not_begin_leaves_the_end_of_its_log_in_the_rea
     one.write({"pod_override": {"spec": {"containers": [{"args": ["worker", "run-attempt", "/no/such/file"]}]}}})
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
         ((reason,),) = await rows(scheduler, "SELECT reason FROM task_instance")
     assert "ended with exit code 2" in reason
     assert "The job cannot be read from /no/such/file" in reason
@@ -224,7 +225,7 @@ async def test_a_server_that_asks_for_patience_gets_it(
         await asyncio.sleep(1.0)  # in which nothing more is asked
         assert kube.told_to_wait == 1
         kube.retry_after = None
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
 
 
 async def test_a_token_that_was_replaced_is_read_again(
@@ -236,7 +237,7 @@ async def test_a_token_that_was_replaced_is_read_again(
         kube.token = "another"
         kube.kubeconfig(tmp_path)
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)]
 
 
@@ -257,7 +258,7 @@ async def test_a_watch_goes_on_after_a_restart_and_lists_again_only_if_it_must(
         await kube.start()
         await until(lambda: kube.seen["list", "pods"] == 2, "a second list")
         one.go()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         await until(lambda: not node.store.all("pods", "default"), "the deletion of the pod")
         assert await rows(scheduler, TRIES) == [("success", 1, 0)]
         assert await rows(scheduler, LEFT) == [(0,)]

@@ -22,9 +22,10 @@ from tests.engines.kubelet import Kubelet
 from tests.engines.kubernetes_api import KubernetesApi
 from tests.engines.kubernetes_cluster import LOST
 from tests.engines.test_engine_attempts import LEFT, calls, rows, serving
+from tests.patience import PATIENCE
 
 COUNT = 100 if os.environ.get("AIOSCHED_NIGHTLY") == "1" else 6  # each takes a second of a processor
-GUARD = 40.0 + 3 * COUNT
+GUARD = PATIENCE + 3 * COUNT
 
 MANY = """
 import time
@@ -106,7 +107,6 @@ async def schedulers(settings: Settings, tmp_path: Path) -> AsyncIterator[Schedu
         await asyncio.to_thread(found.kill, name)
 
 
-@pytest.mark.timeout(2 * GUARD + 60)
 async def test_a_scheduler_that_is_killed_loses_none_of_its_pods(
     settings: Settings, many: Path, node: Kubelet, schedulers: Schedulers, dsn: str
 ) -> None:
@@ -143,7 +143,6 @@ async def test_a_scheduler_that_is_killed_loses_none_of_its_pods(
     assert len(node.started) == COUNT
 
 
-@pytest.mark.timeout(2 * GUARD + 60)
 async def test_an_api_server_that_restarts_under_load_loses_and_repeats_nothing(
     settings: Settings, many: Path, node: Kubelet, kube: KubernetesApi
 ) -> None:
@@ -166,7 +165,6 @@ async def test_an_api_server_that_restarts_under_load_loses_and_repeats_nothing(
     assert sorted(map(int, calls(many))) == list(range(COUNT))
 
 
-@pytest.mark.timeout(2 * GUARD + 60)
 async def test_an_api_server_that_has_forgotten_its_pods_is_sent_them_again(
     settings: Settings, many: Path, node: Kubelet, kube: KubernetesApi
 ) -> None:

@@ -11,7 +11,8 @@ import pytest
 from aiosched.config import Settings
 from aiosched.executors.engines import agent, api_client
 from tests.engines.agents import AgentEngine
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, calls, rows, serving, until
+from tests.engines.test_engine_attempts import LEFT, TRIES, calls, rows, serving, until
+from tests.patience import PATIENCE
 
 
 class Broken(httpx2.AsyncBaseTransport):
@@ -36,7 +37,7 @@ class Broken(httpx2.AsyncBaseTransport):
 async def cable(
     settings: Settings, transport: httpx2.ASGITransport, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Broken, AgentEngine]]:
-    monkeypatch.setattr(api_client, "_LAST_PAUSE", 0.1)  # seconds until a request is repeated
+    monkeypatch.setattr(api_client, "LAST_PAUSE", 0.1)  # seconds until a request is repeated
     broken = Broken(transport)
     engine = AgentEngine(settings.core.dags_folder, broken)
     yield broken, engine
@@ -55,7 +56,7 @@ async def test_a_result_waits_until_a_server_can_be_reached(
         await until(lambda: broken.refused >= 4, "some attempts to report")
         assert await rows(scheduler, "SELECT count(*) FROM task_instance WHERE state = 'success'") == [(0,)]
         broken.is_broken = False
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
 
@@ -65,7 +66,7 @@ async def test_lost_answers_change_nothing(settings: Settings, cable: tuple[Brok
     (waits / "go").touch()
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
         assert await rows(scheduler, LEFT) == [(0,)]
 
@@ -81,7 +82,7 @@ async def test_a_worker_that_reaches_no_server_for_its_lease_ends_its_processes(
     waits: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(agent, "_TRUSTED", 0.5)  # of the lease
+    monkeypatch.setattr(agent, "TRUSTED", 0.5)  # of the lease
     broken, engine = cable
     async with serving(settings, engine) as scheduler:
         await scheduler.trigger("d", run_id="r")

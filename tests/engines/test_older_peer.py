@@ -11,9 +11,10 @@ import pytest
 from aiosched.config import Settings
 from aiosched.db.server.engine import Database
 from tests.engines.agents import AgentEngine
-from tests.engines.test_engine_attempts import GUARD, calls, serving, until
+from tests.engines.test_engine_attempts import calls, serving, until
 from tests.faults.two_versions import Version, unpack, why_not
 from tests.faults.two_versions_fleet import seen_by_released
+from tests.patience import PATIENCE
 
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
@@ -28,7 +29,7 @@ class Older:
         self.db, self.version = db, version
 
     async def until(self, query: str, number: int) -> None:
-        async with asyncio.timeout(GUARD), self.db.acquire() as conn:
+        async with asyncio.timeout(PATIENCE), self.db.acquire() as conn:
             while await conn.fetchval(query) != number:
                 self.version.check()
                 await asyncio.sleep(0.05)

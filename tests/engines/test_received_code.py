@@ -15,7 +15,8 @@ from aiosched.bundles.places import CodePlaces
 from aiosched.config import BundleSettings, Settings
 from aiosched.scheduler import Scheduler
 from tests.engines.agents import AgentEngine
-from tests.engines.test_engine_attempts import GUARD, rows, until
+from tests.engines.test_engine_attempts import rows, until
+from tests.patience import PATIENCE
 from tests.repositories import Repository, code, said
 
 
@@ -50,9 +51,9 @@ async def test_a_run_keeps_its_code_on_workers_that_have_no_repository(
         new = repository.commit(code(tmp_path, "new", kind=kind))
         await version(scheduler, new)
         (tmp_path / "go").touch()
-        assert await first.wait(timeout=GUARD) == "success"
+        assert await first.wait(timeout=PATIENCE) == "success"
         second = await scheduler.trigger("shop", run_id="second")
-        assert await second.wait(timeout=GUARD) == "success"
+        assert await second.wait(timeout=PATIENCE) == "success"
 
     assert said(tmp_path) == [
         "first old old", "second old oldold", "first new new", "second new newnew"
@@ -68,7 +69,7 @@ async def version(scheduler: Scheduler, commit: str) -> None:
         query = "SELECT v.bundle_version FROM dag JOIN dag_version AS v ON v.id = dag.version_id"
         found[:] = [row[0] for row in await rows(scheduler, query)]
 
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while found != [commit]:
             await look()
             await asyncio.sleep(0.02)
@@ -84,6 +85,6 @@ async def test_code_that_no_server_has_fails_the_task_with_the_reason(
         repository.folder.rename(tmp_path / "gone")
         shutil.rmtree(settings.core.home / "bundles")
         run = await scheduler.trigger("shop", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
         (reason,) = [row[0] for row in await rows(scheduler, "SELECT reason FROM task_instance WHERE state = 'failed'")]
     assert "repository" in reason, reason

@@ -12,7 +12,8 @@ from aiosched.config import Settings
 from aiosched.db.engines import attempts as statements
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
 from tests.engines.agents import AgentEngine
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, rows, serving, until
+from tests.engines.test_engine_attempts import LEFT, TRIES, rows, serving, until
+from tests.patience import PATIENCE
 
 
 async def test_an_attempt_is_stored_with_the_claim_of_its_slot(
@@ -27,7 +28,7 @@ async def test_an_attempt_is_stored_with_the_claim_of_its_slot(
     (waits / "go").touch()
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, LEFT) == [(0,)]
     assert len(engine.sent) == 2
 
@@ -42,12 +43,12 @@ async def test_what_a_scheduler_has_claimed_and_not_sent_is_sent_by_the_next_one
         patch.setattr(EngineExecutor, "drop_rows", lambda self: None)
         async with serving(settings, engine) as first:
             await first.trigger("d", run_id="r")
-            async with asyncio.timeout(GUARD):
+            async with asyncio.timeout(PATIENCE):
                 while await rows(first, LEFT) != [(2,)]:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
     assert engine.sent == []
     async with serving(settings, engine) as second:
-        await asyncio.wait_for(second.wait_idle(), GUARD)
+        await asyncio.wait_for(second.wait_idle(), PATIENCE)
         assert await rows(second, TRIES) == [("success", 1, 0)] * 2
     assert len(engine.sent) == 2
 
@@ -64,6 +65,6 @@ async def test_a_row_whose_attempt_is_not_wanted_any_more_when_it_is_stored_is_r
         for job in engine.sent:
             executor.has_row(executor._keys[job.id], job.id)
         executor.drop_rows()
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while await rows(scheduler, LEFT) != [(0,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)

@@ -29,7 +29,8 @@ from aiosched.db.engines.tokens import TokenSigner
 from aiosched.db.people.signing_keys import OF_ATTEMPTS, signing_keys
 from aiosched.db.server.engine import Database
 from tests.databases import TEMPLATE, Server
-from tests.engines.test_engine_attempts import GUARD, until
+from tests.engines.test_engine_attempts import until
+from tests.patience import PATIENCE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -148,7 +149,7 @@ async def served(server: Server, tmp_path_factory: pytest.TempPathFactory) -> As
         "--home", str(folder / "home"), stdout=asyncio.subprocess.DEVNULL, cwd=folder,
         env={**os.environ, "AIOSCHED__LOGS__REMOTE": f"file://{folder / 'remote'}"},
     )  # fmt: skip
-    async with httpx2.AsyncClient() as http, asyncio.timeout(GUARD):
+    async with httpx2.AsyncClient() as http, asyncio.timeout(PATIENCE):
         while True:
             try:
                 if (await http.get(f"{found.url}/readyz")).status_code == 200:

@@ -21,7 +21,8 @@ from tests.engines.kubelet import Kubelet
 from tests.engines.kubernetes_api import KubernetesApi
 from tests.engines.kubernetes_cluster import OneTask
 from tests.engines.kubernetes_store import Refused
-from tests.engines.test_engine_attempts import GUARD, LEFT, TRIES, rows, serving, until
+from tests.engines.test_engine_attempts import LEFT, TRIES, rows, serving, until
+from tests.patience import PATIENCE
 
 OPTIONS = PodOptions("aiosched", "default", image="aiosched")
 JOBS = [Job(id=number, token=f"t{number}", urls=("http://127.0.0.1:1",), title=f"d.t{number} r") for number in (1, 2)]
@@ -45,7 +46,7 @@ async def test_a_task_runs_in_a_pod_that_was_there_and_another_one_takes_its_pla
         assert pod["metadata"]["annotations"]["aiosched.io/title"] == "d.waits r"
         await until(lambda: len(idle(kube)) == 2, "a third pod")
         one.go()
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)]
         assert await rows(scheduler, LEFT) == [(0,)]
         await until(lambda: len(kube.store.all("pods", "default")) == 2, "the deletion of the pod")
@@ -62,7 +63,7 @@ async def test_a_pod_that_could_not_be_labelled_is_left_and_the_job_runs_once(
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         await until(lambda: len(idle(kube)) == 2, "two idle pods")
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 1, 0)]
     assert one.notes() == ["begins", "ends"]
 
@@ -76,7 +77,7 @@ async def test_a_task_with_an_override_has_a_pod_of_its_own(
     async with serving(settings, KubernetesEngine(settings)) as scheduler:
         await until(lambda: len(idle(kube)) == 1, "an idle pod")
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "success"
+        assert await run.wait(timeout=PATIENCE) == "success"
     assert len(node.started) == 2
 
 

@@ -27,6 +27,7 @@ from aiosched.core.values.messages import (
     XComRef,
 )
 from aiosched.errors import Refused
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from aiosched.executors.local.executor import LocalExecutor
@@ -144,14 +145,14 @@ class Reports:
                 matches = report.outcome is not Outcome.STARTED if outcome is None else report.outcome is outcome
                 if report.key == wanted.key and matches:
                     return report
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 await self._news.wait()
 
     async def count(self, wanted: int) -> list[Report]:
         """The final reports, once there are `wanted` of them."""
         while len(self.final) < wanted:
             self._news.clear()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 await self._news.wait()
         return self.final
 

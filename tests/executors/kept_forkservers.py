@@ -18,6 +18,7 @@ from aiosched.executors.local.forkserver_client import ForkserverClient, Forkser
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.protocol import Exited, Setup, WorkerConfig
 from aiosched.other_user import OtherUser
+from tests.patience import PATIENCE
 
 
 def surroundings() -> tuple[object, ...]:
@@ -59,7 +60,7 @@ class KeptForkserver(ForkserverClient):
         for worker in self._workers:
             self.signal(worker, signal.SIGKILL)
         if self._workers and self._open:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 await self._none_left.wait()
         if self._open:
             self._loop.remove_reader(self._control)

@@ -121,9 +121,9 @@ async def test_a_loop_that_c_code_holds_is_noticed_too(start_local: StartLocal, 
 async def test_workers_beside_blocked_ones_are_not_without_limit(
     start_local: StartLocal, door: Path, reports: Reports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocked_loops, "_MOST_BLOCKED", 1)
+    monkeypatch.setattr(blocked_loops, "MOST_BLOCKED", 1)
     executor = await start_local(async_workers=1, blocked_limit=0.0, async_slots=100)
-    most = 1 + blocked_loops._MOST_BLOCKED
+    most = 1 + blocked_loops.MOST_BLOCKED
     blocks = [attempt("block", is_async=True, number=number) for number in range(1, most + 1)]
     for count, one in enumerate(blocks, 1):
         executor.submit([one])

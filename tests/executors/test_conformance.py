@@ -29,8 +29,8 @@ from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.dask_cluster import CAN_ISOLATE, CANNOT_ISOLATE, Cluster, network_namespace
 from tests.engines.often import look_often
 from tests.executors.conformance import EXPECTED, MANY, OUTCOMES, WAITING
+from tests.patience import PATIENCE
 
-GUARD = 200.0  # seconds, to find what hangs: a dozen of interpreters start first
 HAS_DASK = importlib.util.find_spec("distributed") is not None
 NO_DASK = "Dask is not installed: pip install distributed"
 HAS_KUBERNETES = importlib.util.find_spec("kubernetes_asyncio") is not None
@@ -187,7 +187,7 @@ async def pods(settings: Settings, folder: Path) -> AsyncIterator[None]:
 
 async def until(condition: Callable[[], object], what: str) -> None:
     try:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while not condition():  # noqa: ASYNC110  tasks run in other processes
                 await asyncio.sleep(0.02)
     except TimeoutError:
@@ -214,7 +214,7 @@ async def test_outcomes(stage: Stage) -> None:
     stage.write(OUTCOMES)
     async with stage.serving() as scheduler:
         run = await scheduler.trigger("outcomes", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
         found = {row[0]: row for row in await rows(scheduler, INSTANCES, "r") if row[5] < 0}
         mapped = [row[1] for row in await rows(scheduler, INSTANCES, "r") if row[0] == "double"]
         rendered = await rows(scheduler, "SELECT fields -> 'templates_dict' ->> 'run' FROM rendered_fields")
@@ -253,7 +253,7 @@ async def a_log_can_be_read_while_its_task_runs(stage: Stage, scheduler: Schedul
     await until(lambda: "plain begins" in stage.log("plain"), "the log of the plain function")
     await until(lambda: "coroutine begins" in stage.log("coroutine"), "the log of the coroutine")
     stage.go()
-    assert await run.wait(timeout=GUARD) == "success"
+    assert await run.wait(timeout=PATIENCE) == "success"
     assert stage.log("plain").count("begins") == 1
     stage.forget_calls()
 
@@ -266,7 +266,7 @@ async def a_task_whose_result_is_not_wanted_ends(stage: Stage, scheduler: Schedu
         await scheduler.mark_task("waiting", "unwanted", "plain", "failed")
     else:
         stage.go()
-    await asyncio.wait_for(scheduler.wait_idle(), GUARD)
+    await asyncio.wait_for(scheduler.wait_idle(), PATIENCE)
     states = {row[0]: row[1] for row in await rows(scheduler, INSTANCES, "unwanted")}
     assert states == {"coroutine": "failed", "plain": "failed" if stage.has_processes else "success"}
     stage.forget_calls()
@@ -278,7 +278,7 @@ async def a_process_that_is_killed_fails_its_task(stage: Stage, scheduler: Sched
     calls = [line.split() for line in (stage.folder / "calls").read_text().splitlines()]
     os.kill(next(int(pid) for name, pid in calls if name == "plain"), signal.SIGKILL)
     stage.go()
-    await asyncio.wait_for(scheduler.wait_idle(), GUARD)
+    await asyncio.wait_for(scheduler.wait_idle(), PATIENCE)
     found = {row[0]: (row[1], row[3] or "") for row in await rows(scheduler, INSTANCES, "killed")}
     assert found["plain"][0] == "failed"
     assert "SIGKILL" in found["plain"][1]
@@ -297,7 +297,7 @@ async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: S
         await first.stop(grace=0.0)
     stage.go()
     async with stage.serving() as second:
-        await asyncio.wait_for(second.wait_idle(), GUARD)
+        await asyncio.wait_for(second.wait_idle(), PATIENCE)
         found = {row[0]: row[1:3] for row in await rows(second, INSTANCES, "r")}
     if stage.outlives:
         assert found == {"plain": ("success", 1), "coroutine": ("success", 1)}
@@ -315,7 +315,7 @@ async def test_thousands_of_quick_tasks_are_not_more_than_the_executor_takes(sta
     async with stage.serving() as scheduler:
         run = await scheduler.trigger("many", run_id="r")
         open_slots = []
-        waiting = asyncio.ensure_future(run.wait(timeout=10 * GUARD))
+        waiting = asyncio.ensure_future(run.wait(timeout=10 * PATIENCE))
         while not waiting.done():
             open_slots.append((scheduler.executor.open_slots, scheduler.executor.open_async_slots))
             await asyncio.sleep(0.01)

@@ -14,6 +14,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import FailTask, NotFound, ParamError, Refused, RescheduleTask, SkipTask
 from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+from tests.patience import PATIENCE
 
 S = TaskState
 
@@ -205,7 +206,7 @@ async def test_async_tasks_run_at_the_same_time() -> None:
         for number in range(3):
             PythonOperator(task_id=f"t{number}", python_callable=meet)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert (await dag.test()).state is RunState.SUCCESS
 
 
@@ -231,7 +232,7 @@ async def test_fail_fast_stops_what_still_runs() -> None:
         task(bad)
         task(endless)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         run = await dag.test()
 
     assert run.state is RunState.FAILED

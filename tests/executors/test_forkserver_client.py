@@ -19,6 +19,7 @@ from aiosched.bundles.places import CodePlaces
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.protocol import Exited, WorkerConfig
+from tests.patience import PATIENCE
 
 CONFIG = WorkerConfig(
     places=CodePlaces({"": "/nowhere"}),
@@ -65,7 +66,7 @@ def test_a_forkserver_that_ends_in_the_middle_of_a_talk_is_missed(
         forkserver.kill()
         os.waitid(os.P_PID, client.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222  the loop must not look before
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             assert "SIGKILL" in await (await ears.lost)
         assert ears.forked == [1]
         ours.close()
@@ -84,7 +85,7 @@ async def test_a_default_timeout_of_sockets_changes_nothing() -> None:
         ours = client.fork(1, lease_deadline.descriptor, is_async=True)
     finally:
         socket.setdefaulttimeout(None)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not ears.forked and not ears.lost.done():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert (ears.forked, ears.lost.done()) == ([1], False)

@@ -14,6 +14,7 @@ from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ async def test_inline_coroutines_of_other_files_run_beside_an_import_that_hangs(
     for each in slow:
         assert (await reports.of(each)).outcome is Outcome.FAILED
     assert sum(thread.name == "aiosched-import" for thread in threading.enumerate()) == 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await executor.stop(1.0)
     (tmp_path / "go").touch()
     await until(lambda: not any(thread.name == "aiosched-import" for thread in threading.enumerate()))

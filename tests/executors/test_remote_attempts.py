@@ -135,7 +135,7 @@ async def test_a_store_that_fails_fails_the_task_and_not_its_worker(
     body = """
     def push():
         import aiosched.remote.values as values
-        values._PAUSES = (0.01, 0.02)  # seconds between the tries
+        values.PAUSES = (0.01, 0.02)  # seconds between the tries
         return "x" * 5_000
     task(push)
     """

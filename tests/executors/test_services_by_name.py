@@ -15,6 +15,7 @@ from aiosched.authoring.runtime.services import acall, call
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.errors import AttemptStopped
 from aiosched.executors.inline.executor import InlineExecutor
+from tests.patience import PATIENCE
 
 TASKS = """
     from aiosched.authoring.runtime.services import acall, call
@@ -187,7 +188,7 @@ async def test_a_question_without_an_answer_ends_with_the_timeout_of_its_attempt
     assert not report.unattended  # the task ended by itself, nobody had to kill it
     assert "0.3" in (report.reason or "")
     assert "cleaned up" in logged(logs_folder)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await services.withdrawn.wait()
     after = attempt("waiting" if is_async else "plain", is_async=is_async, number=1)
     executor.submit([after])
@@ -207,7 +208,7 @@ async def test_a_question_ends_with_the_attempt_that_is_stopped(
     await executor.cancel(task.key, 30.0)
 
     assert (await reports.of(task)).outcome is Outcome.FAILED
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await services.withdrawn.wait()
 
 

@@ -18,8 +18,8 @@ from aiosched.authoring.dag.sources import finder
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.runner import drive
 from tests.executors.test_dag_cache import a_run, put, word
+from tests.patience import PATIENCE
 
-PATIENCE = 30.0  # seconds for what takes no time
 GATE = "import gate_of_this_test as gate\ngate.begun.set()\nassert gate.go.wait({patience})\n"
 
 

@@ -17,6 +17,7 @@ from aiosched.core.values.messages import Executor, Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.inline.executor import InlineExecutor
+from tests.patience import PATIENCE
 
 HERE = "my_triggers."
 MODULE = """
@@ -218,7 +219,7 @@ async def test_stopping_the_executor_waits_for_no_trigger_and_kills_nothing_outs
     executor.submit([one])
     await until(lambda: (tmp_path / "began").exists())
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await executor.stop(60)
 
     assert [(report.outcome, report.reason) for report in reports.all] == [(Outcome.LOST, "the scheduler stopped")]

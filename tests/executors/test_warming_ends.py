@@ -15,6 +15,7 @@ from warm_files import Files, expected, hanging, idle, of, value, warm
 
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.local import warming
+from tests.patience import PATIENCE
 
 
 async def test_no_other_file_waits_for_an_import(
@@ -105,7 +106,7 @@ async def test_an_import_that_hangs_holds_up_its_attempts_for_a_while_and_ends_w
 async def test_a_worker_that_cannot_be_interrupted_in_an_import_is_ended(
     start_local: StartLocal, reports: Reports, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warming, "_GRACE", 0.1)
+    monkeypatch.setattr(warming, "GRACE", 0.1)
     files.write(name="bad", more="signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); time.sleep(1000)")
     files.write()
     executor = await start_local(import_timeout=2)  # a busy machine needs a while until the import begins
@@ -213,7 +214,7 @@ async def test_a_stop_does_not_wait_for_an_import(
     if not is_async:
         executor.submit([of()])
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await executor.stop(60)
 
     assert [report.outcome for report in reports.final] == ([] if is_async else [Outcome.LOST])

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 
 from tests.faults.campaign.fleet import Service, start_time
+from tests.patience import PATIENCE
 
-GUARD = 60.0  # seconds for a machine that is busy
 # A loop that says every 50 ms that it lives: the task, its process id, the try.
 BEAT = """beat() { while :; do echo "$1 $BASHPID $TRY" >> "$BEATS/$1"; sleep 0.05; done; }"""
 DAGS = """
@@ -93,7 +93,7 @@ class Scene:
         """Those of them that run now."""
         return [each for each in self.processes() if start_time(each[1])]
 
-    async def until(self, condition: object, what: str, seconds: float = GUARD) -> float:
+    async def until(self, condition: object, what: str, seconds: float = PATIENCE) -> float:
         """Wait for something that nobody reports; how long that took."""
         began = time.monotonic()
         while not condition():  # type: ignore[operator]

@@ -22,9 +22,8 @@ from aiosched.db.statements import inbox
 from aiosched.errors import AioschedError
 from aiosched.scheduler.service import Scheduler
 from tests.faults.injection import Faults, Life, When, nth
+from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, register, settings_for_tests
-
-GUARD = 20.0  # seconds for everything that one scenario waits for
 
 Script = Callable[["MortalExecutor", Attempt], None]
 
@@ -269,7 +268,7 @@ async def play(
     number: int,
     when: When,
     peers: int = 0,
-    seconds: float = GUARD,
+    seconds: float = PATIENCE,
 ) -> None:
     """Let the first service die at its statement `number`, and `act` go on with those who come after."""
     it.faults.calls, it.faults.fail = 0, nth(number, when)

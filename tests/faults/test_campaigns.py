@@ -61,7 +61,6 @@ def one_after_the_other(parts: Sequence[tuple[str, Size]]) -> Campaign:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", SHORT)
 async def test_a_short_campaign_breaks_no_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = one_after_the_other(list(SHORT[name].values()))
@@ -75,7 +74,6 @@ async def test_a_short_campaign_breaks_no_promise(name: str, monkeypatch: pytest
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 async def test_healthy_dags_do_not_notice_wrong_content_beside_them() -> None:
     result = await play(POISON, POISONED, deadline=150)
 
@@ -87,7 +85,6 @@ nightly = pytest.mark.skipif(not NIGHTLY, reason="a round on a second broker, in
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     "name",
     [

@@ -22,7 +22,8 @@ from tests.faults.crash_scenarios import SCENARIOS, Scenario
 from tests.faults.end_states import attempts_that_overlap, most_at_once, of_the_dead, run_again, summary
 from tests.faults.injection import When, faults
 from tests.faults.mortal_services import World, play, world
-from tests.scheduler.harness import GUARD, assert_consistent, dag
+from tests.patience import PATIENCE
+from tests.scheduler.harness import assert_consistent, dag
 from tests.scheduler.invariants import assert_memory_is_a_copy
 
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
@@ -42,7 +43,7 @@ async def live(server: Server, scenario: Scenario, number: int, when: When) -> t
                 for pool, slots in scenario.limits.items():
                     await it.execute("INSERT INTO pool (name, slots) VALUES ($1, $2)", pool, slots)
                 await play(it, scenario.act, number=number, when=when, peers=scenario.peers)
-                async with asyncio.timeout(GUARD):  # who died at the very end is taken over, too
+                async with asyncio.timeout(PATIENCE):  # who died at the very end is taken over, too
                     await it.until(partial(no_scheduler_is_dead, it))
                 await check(it, scenario)
                 return await summary(it), it, injected.calls
@@ -80,7 +81,7 @@ def chosen(calls: int) -> Iterator[tuple[int, When]]:
         yield from ((int(step * (i + 0.7)), MOMENTS[i % 2]) for i in range(_TRIED_IN_CI))
 
 
-@pytest.mark.timeout(3600 if NIGHTLY else 120)
+@pytest.mark.timeout(3600 if NIGHTLY else 900)
 @pytest.mark.parametrize(
     "name", [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SCENARIOS]
 )

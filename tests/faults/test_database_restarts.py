@@ -14,6 +14,7 @@ from aiosched.db.server.embedded_host import Account, binaries, run_as
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from tests.db.conftest import ExternalServer, start_external
+from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, assert_consistent, chain, running
 
 RUNS, TASKS, DAGS = 20, 10, 5
@@ -69,7 +70,7 @@ async def test_a_restart_of_postgresql_under_load_loses_nothing_and_runs_nothing
             await it.until(lambda least=share: len(executor.submitted) >= least * DAGS * RUNS * TASKS, "some load")
             await control(own_server, "-m", how, "stop")
             await start(own_server)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await it.until(lambda: it.scheduler.metrics.runs_created >= DAGS * RUNS, "all runs")
             await it.settled()
             await it.scheduler.wait_idle()

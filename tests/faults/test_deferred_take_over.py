@@ -53,7 +53,6 @@ async def ask_for_runs(db: Database) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 async def test_triggers_wait_on_in_the_one_that_lives_and_each_task_hears_of_its_event_once(
     dsn: str, db: Database, tmp_path: Path
 ) -> None:

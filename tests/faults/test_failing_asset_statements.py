@@ -52,7 +52,6 @@ async def counted_once(it: Running, number: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_whichever_statement_fails_each_event_counts_once(dsn: str, clock: FakeClock, when: When) -> None:
     executor = ScriptedExecutor(clock, script=making)

@@ -20,6 +20,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from tests.databases import TEMPLATE, Server
 from tests.faults.injection import When, faults, nth, once
+from tests.patience import PATIENCE
 from tests.scheduler.harness import (
     NEW_YEAR,
     Running,
@@ -95,12 +96,11 @@ async def play(it: Running, expected: dict[str, dict[str, str]]) -> None:
     async def arrived() -> bool:
         return all([await it.runs(dag_id) == runs for dag_id, runs in expected.items()])
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not await arrived():
             await it.advance(2)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     "scenario", ["a scheduled chain", pytest.param("a retry, a reschedule and a branch", marks=pytest.mark.slow)]
@@ -132,7 +132,6 @@ async def test_whichever_statement_fails_every_task_runs_once_and_all_ends_well(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_whichever_statement_fails_from_the_start_on_every_request_is_answered_once(
     server: Server, when: When

@@ -16,9 +16,8 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
 from tests.faults.service_process import RUNS, TASKS, numbered_dag
+from tests.patience import PATIENCE
 from tests.scheduler.harness import assert_consistent, register
-
-GUARD = 60.0
 
 
 @contextlib.asynccontextmanager
@@ -41,12 +40,12 @@ async def kill(process: Process) -> None:
 
 async def until(process: Process, condition: Callable[[], Awaitable[object]], what: str) -> None:
     try:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while not await condition():
                 assert process.returncode is None, f"the process ended with {process.returncode}"
                 await asyncio.sleep(0.01)
     except TimeoutError:
-        raise AssertionError(f"waited {GUARD:.0f} s for {what}") from None
+        raise AssertionError(f"waited {PATIENCE:.0f} s for {what}") from None
 
 
 async def ask_for_runs(db: Database, folder: Path, count: int = RUNS) -> None:
@@ -116,13 +115,13 @@ async def test_a_peer_takes_a_killed_scheduler_over_within_seconds_and_lost_atte
 ) -> None:
     (tmp_path / "hold").touch()
     await ask_for_runs(db, tmp_path, 10)
-    async with service(dsn, tmp_path, "one") as one:
+    async with service(dsn, tmp_path, "one", "3600") as one:
 
         async def all_running() -> bool:
             return len(ran(tmp_path)) == 10
 
         await until(one, all_running, "ten attempts")
-        async with service(dsn, tmp_path, "two") as two:
+        async with service(dsn, tmp_path, "two", "3600") as two:
 
             async def two_lives() -> bool:
                 return await count(db, "SELECT count(*) FROM scheduler WHERE name = 'two'") == 1
@@ -130,7 +129,7 @@ async def test_a_peer_takes_a_killed_scheduler_over_within_seconds_and_lost_atte
             await until(two, two_lives, "the second scheduler")
             await kill(one)
             (tmp_path / "hold").unlink()
-            async with asyncio.timeout(10):  # the lease alone would take 15 seconds
+            async with asyncio.timeout(PATIENCE):  # the lease alone would take an hour
 
                 async def taken_over() -> bool:
                     return len(ran(tmp_path)) > 10

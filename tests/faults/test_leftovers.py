@@ -12,10 +12,7 @@ import pytest
 from aiosched.db.server.engine import Database
 from tests.faults.campaign.fleet import Service
 from tests.faults.leftover_scene import scene
-
-SOON = 10.0  # seconds; it takes milliseconds, on a machine that does nothing else
-
-pytestmark = pytest.mark.timeout(180)
+from tests.patience import PATIENCE
 
 
 def family(service: Service) -> dict[str, list[psutil.Process]]:
@@ -38,7 +35,7 @@ async def test_what_tasks_started_ends_with_their_scheduler_and_never_overlaps_t
 
         await first.kill()
 
-        await tasks.until(lambda: not begun & set(tasks.living()), "the end of what was started", SOON)
+        await tasks.until(lambda: not begun & set(tasks.living()), "the end of what was started", PATIENCE)
         await tasks.serve()
         assert tasks.overlaps() == []
 
@@ -65,7 +62,7 @@ async def test_what_tasks_started_ends_with_any_process_above_it_while_the_sched
             for process in processes[victim]:
                 process.kill()
 
-        await tasks.until(lambda: not begun & set(tasks.living()), "the end of what was started", SOON)
+        await tasks.until(lambda: not begun & set(tasks.living()), "the end of what was started", PATIENCE)
         if victims != ("worker",):  # what is lost is run again
             await tasks.until(lambda: {t for t, _, _ in set(tasks.living()) - begun} >= tasks.tasks, "the next tries")
         assert tasks.overlaps() == []
@@ -104,7 +101,7 @@ async def test_commands_of_a_host_that_hangs_end_before_others_run_them_again(
 
         first.pause(whole=False)
 
-        await tasks.until(lambda: not begun & set(tasks.living()), "the end of what was started", SOON)
+        await tasks.until(lambda: not begun & set(tasks.living()), "the end of what was started", PATIENCE)
         await tasks.serve(lease=2.0)
         assert tasks.overlaps() == []
 

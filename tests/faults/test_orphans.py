@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 # Asks for a file to be parsed and dies while its supervisor is still importing.
 DIES_AT_ONCE = """
 import asyncio, os, signal, sys
@@ -37,7 +39,7 @@ async def test_a_parsing_supervisor_that_is_orphaned_while_it_starts_ends(tmp_pa
     pids = [int(word) for word in killed.stdout.split()]
 
     assert pids
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 await _ended(os.pidfd_open(pid))

@@ -12,7 +12,8 @@ from aiosched.clock import FakeClock
 from aiosched.db.server.engine import Database
 from tests.faults.service_process import TASKS, numbered_dag
 from tests.faults.test_killed_processes import SUCCEEDED, UNFINISHED, ask_for_runs, count, ran, service, until
-from tests.scheduler.harness import GUARD, ScriptedExecutor, assert_consistent, running, succeeding
+from tests.patience import PATIENCE
+from tests.scheduler.harness import ScriptedExecutor, assert_consistent, running, succeeding
 
 _LEASE = "2"
 _RUNS = 10
@@ -56,6 +57,6 @@ async def test_a_stale_owner_writes_nothing_gives_its_attempts_up_and_joins_agai
             assert await count(db, "SELECT count(*) FROM task_try WHERE state = 'lost'") == _RUNS
             assert await count(db, UNFINISHED) == 0
             await assert_consistent(db)
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             stale.terminate()
             await stale.wait()

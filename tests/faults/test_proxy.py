@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from aiosched.db.server.dsn import address_of
 from tests.faults.campaign.proxy import Cut, Proxy, Silence
 from tests.faults.campaign.wire import Commits, Message, Splitter
+from tests.patience import PATIENCE
 
 
 def said(kind: str, body: bytes = b"") -> Message:
@@ -168,7 +169,7 @@ async def gone(dsn: str, pid: int) -> None:
     """Wait until a server process has ended: what it was told to do is done by then."""
     conn = await asyncpg.connect(dsn)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while await conn.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     finally:
@@ -183,7 +184,7 @@ async def test_a_reset_is_noticed_at_once(proxy: Proxy, connect: Callable[..., A
     proxy.reset()
 
     with pytest.raises((OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)):
-        await asyncio.wait_for(question, 10)
+        await asyncio.wait_for(question, PATIENCE)
 
 
 @pytest.mark.parametrize("direction", [Silence.TO_SERVER, Silence.TO_CLIENT])

@@ -21,6 +21,7 @@ from aiosched.scheduler.services import task_services
 from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import SERVICES, DatabaseServices
 from tests.faults.injection import When, faults, nth, once
+from tests.patience import PATIENCE
 from tests.scheduler.harness import Running, dag, running
 
 KEYRING = Keyring(new_key())
@@ -134,7 +135,7 @@ async def test_a_run_whose_dag_is_paused_after_the_request_is_no_refusal(dsn: st
 async def test_an_owner_who_takes_his_time_is_no_failure(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_services, "_PATIENCE", 0.01)
+    monkeypatch.setattr(task_services, "PATIENCE", 0.01)
     async with running(dsn, clock, dag("other")) as it:
         async with it.session.locks.ownership:
             asking = asyncio.ensure_future(call(services_of(it.db, Held()), "trigger_dag", dag_id="other"))
@@ -148,7 +149,7 @@ async def test_an_owner_who_takes_his_time_is_no_failure(
 
 async def _asked_again(it: Running) -> None:
     """Return when a request was made twice: its row has a second version."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not await it.fetch("SELECT 1 FROM command WHERE xmax <> 0"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -166,7 +167,7 @@ async def test_what_another_task_stored_meanwhile_stays(dsn: str) -> None:
             async with await Database.open(dsn) as db:
                 injected.fail = fail
                 asking = asyncio.ensure_future(call(services_of(db, Held()), "variable", set="cursor", value="mine"))
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(PATIENCE):
                     while not await store.get_variables(["cursor"]):  # noqa: ASYNC110
                         await asyncio.sleep(0)
                 await store.set_variables({"cursor": VariableValue("theirs")})

@@ -18,6 +18,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from tests.faults.injection import When, faults, nth
+from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running
 
 _START, _PAUSED = NEW_YEAR - timedelta(days=9), {"is_paused_upon_creation": True}
@@ -48,7 +49,6 @@ REQUESTS: dict[str, Prepare] = {
 }
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     "verb", [pytest.param(verb, marks=pytest.mark.slow) if verb == "delete_dag" else verb for verb in REQUESTS]
@@ -83,7 +83,7 @@ async def test_what_a_request_did_and_its_answer_are_stored_together(
 async def _answered(people: DatabaseConnection, verb: str, dag_id: str, args: Arguments) -> tuple[str, Arguments]:
     """Ask, and wait for the answer."""
     request = await inbox.add_command(people, verb=verb, dag_id=dag_id, args=args, requested_by="test")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             state, result = await people.fetchrow("SELECT state, result FROM command WHERE id = $1", request)
             if state != "waiting":

@@ -51,7 +51,6 @@ def objections(seed: int, *removals: Removal) -> list[str]:
     return violations(plan, history)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "name", [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NEEDED]
 )

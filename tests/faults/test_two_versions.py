@@ -38,7 +38,6 @@ WHY_NOT = why_not()
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 async def test_version_0_1_0_and_this_one_are_one_fleet_through_an_upgrade_and_back(
     empty_dsn: str, tmp_path: Path

@@ -14,8 +14,8 @@ import httpx2
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
 from tests.faults.two_versions import CHAINS, CLOCKED, REVISION, TICKS, Version, names
+from tests.patience import PATIENCE
 
-GUARD = 60.0
 PAUSE = 0.4  # seconds between two requests
 LOOK = 1.0  # seconds between two rounds of a person's pages
 PAGES = (
@@ -82,14 +82,14 @@ class Fleet:
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         """Wait for something that must happen while no process ends by itself."""
         try:
-            async with asyncio.timeout(GUARD):
+            async with asyncio.timeout(PATIENCE):
                 while not await condition():
                     await asyncio.sleep(0.05)
                     for process in self.processes:
                         process.check()
         except TimeoutError:
             words = "\n".join(process.last_words() for process in self.processes)
-            raise AssertionError(f"waited {GUARD:.0f} s for {what}:\n{words}") from None
+            raise AssertionError(f"waited {PATIENCE:.0f} s for {what}:\n{words}") from None
 
     async def owning(self, version: Version, partitions: int) -> None:
         async def is_so() -> bool:
@@ -202,7 +202,7 @@ class Visitor:
 
     async def ready(self) -> None:
         """Wait until the server answers."""
-        async with asyncio.timeout(GUARD), self.client() as client:
+        async with asyncio.timeout(PATIENCE), self.client() as client:
             while True:
                 with contextlib.suppress(httpx2.TransportError):
                     await client.get("dags")

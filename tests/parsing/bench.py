@@ -13,6 +13,7 @@ from aiosched.config import Settings
 from aiosched.db.server.engine import Database
 from aiosched.parsing.service import Parser
 from tests.parsing.builders import settings_for, write
+from tests.patience import PATIENCE
 
 
 @dataclass
@@ -28,7 +29,7 @@ class Heard:
 
     async def next(self) -> list[str]:
         """What was said since the last call; waits for something."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await self.news.wait()
         self.news.clear()
         said, self.dag_ids = self.dag_ids, []
@@ -63,7 +64,7 @@ class Bench:
         parser = Parser(settings or self.settings, self.db, clock=self.clock, owns=owns, on_change=self.heard)
         task = asyncio.create_task(parser.run())
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await parser.first_pass
             yield parser
         finally:
@@ -89,7 +90,7 @@ class Bench:
 
     async def until(self, parser: Parser, unread: str | None) -> None:
         """Wait until that of the folder is not read."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while await self.unread(parser) != unread:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 

@@ -14,6 +14,7 @@ from aiosched.parsing import bundle_keeper, bundle_sources, service
 from aiosched.parsing.bundle_keeper import BundleKeeper
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source
+from tests.patience import PATIENCE
 from tests.repositories import Repository
 
 
@@ -47,7 +48,7 @@ async def errors(bench: Bench) -> dict[str, str]:
 
 async def until(what: Any) -> Any:
     """The first answer of the coroutine function `what` that is not empty."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not (found := await what()):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     return found
@@ -110,7 +111,7 @@ async def test_a_bundle_that_cannot_be_read_is_an_import_error_and_keeps_its_dag
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(bundle_sources, "_AGAIN_AFTER_FAILURE", 0.05)
+    monkeypatch.setattr(bundle_sources, "AGAIN_AFTER_FAILURE", 0.05)
     monkeypatch.setattr(service, "LIST_EVERY", 0.05)
     monkeypatch.setattr(service, "LISTING_SHARE", 1.0)
     repository = Repository(tmp_path / "repo")

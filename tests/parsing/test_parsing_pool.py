@@ -15,6 +15,7 @@ import pytest
 from aiosched.parsing.discovery import DagFile
 from aiosched.parsing.pool import ParsingPool
 from tests.parsing.builders import dag_source, settings_for, write
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ async def readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
     loop.add_reader(fd, ready.set)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await ready.wait()
     finally:
         loop.remove_reader(fd)

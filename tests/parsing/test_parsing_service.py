@@ -20,6 +20,7 @@ from aiosched.parsing.service import Parser
 from aiosched.parsing.store import StoredFiles
 from tests.parsing.bench import Bench, Heard
 from tests.parsing.builders import dag_source, settings_for
+from tests.patience import PATIENCE
 
 
 async def test_the_first_pass_stores_every_file(bench: Bench) -> None:
@@ -56,7 +57,7 @@ async def test_an_edited_file_is_parsed_again_and_the_owners_are_told(bench: Ben
         bench.write("a.py", dag_source("a", "b"))
 
         assert await bench.heard.next() == ["a", "b"], "the source of both has changed"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             assert read_notification(await told.get()) == ("dags", frozenset({partition_of("a"), partition_of("b")}))
         await listener.close()
 
@@ -157,7 +158,7 @@ async def test_what_is_written_while_it_is_imported_is_parsed_again(bench: Bench
     async with bench.running(settings=settings):
         for file in ("helper.py", "a.py"):
             bench.write(file, texts[file].format("one"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not began.exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         bench.write(name, texts[name].format("two"))
@@ -165,7 +166,7 @@ async def test_what_is_written_while_it_is_imported_is_parsed_again(bench: Bench
         assert await bench.heard.next() == ["b"]  # the folder was listed meanwhile
         go.touch()
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while f"{'a' if name == 'a.py' else 'helper'}_two" not in await bench.dags():
                 await bench.heard.next()
 
@@ -254,7 +255,7 @@ async def test_a_warning_of_a_pool_goes_when_the_file_is_parsed_again_and_the_po
         async with bench.db.acquire() as conn:
             return list(await conn.fetchval("SELECT warnings FROM dag_file"))
 
-    async with bench.running(settings=settings), asyncio.timeout(30):
+    async with bench.running(settings=settings), asyncio.timeout(PATIENCE):
         assert "'etl'" in str(await warnings())
 
         await bench.execute("INSERT INTO pool (name, slots) VALUES ('etl', 1)")
@@ -273,7 +274,7 @@ async def test_trouble_with_the_database_delays_and_does_not_end_parsing(
     await bench.execute("ALTER TABLE dag_file RENAME TO elsewhere")
     parser = Parser(bench.settings, bench.db, clock=bench.clock, on_change=bench.heard)
     task = asyncio.create_task(parser.run())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await failed.wait()
 
     await bench.execute("ALTER TABLE elsewhere RENAME TO dag_file")
@@ -336,7 +337,7 @@ async def test_stopping_gives_up_a_file_that_takes_long(bench: Bench) -> None:
     assert await asyncio.to_thread((bench.folder / "fifo").read_text) == "here"
 
     parser.stop()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await task
         await parser.first_pass
 

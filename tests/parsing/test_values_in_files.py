@@ -27,6 +27,7 @@ from aiosched.parsing.values import LookUp, NoDatabase, ValueServer
 from aiosched.scratch import scratch_folder
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source, settings_for, write
+from tests.patience import PATIENCE
 
 OURS = "from aiosched import BaseHook, Connection, Variable\n"
 AIRFLOWS = "from airflow.models import Connection, Variable\nfrom airflow.hooks.base import BaseHook\n"
@@ -331,7 +332,7 @@ async def test_a_file_keeps_its_dags_while_the_database_does_not_answer(
         await bench.execute("ALTER TABLE variable RENAME TO elsewhere")
 
         parser.request(["a.py"])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while parser._parse_queue.unfinished:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert await bench.errors() == {"a.py": None}

@@ -20,6 +20,7 @@ from aiosched.parsing import bundle_sources, service, watcher
 from aiosched.parsing.discovery import Discovery
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source, write
+from tests.patience import PATIENCE
 
 
 async def test_deleting_a_file_while_nobody_ran_is_noticed_at_the_start(bench: Bench) -> None:
@@ -147,7 +148,7 @@ async def test_without_watching_the_listing_finds_changes_and_the_log_says_so(
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not happened():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -156,7 +157,7 @@ async def test_a_name_that_is_not_utf8_interrupts_watching_for_a_moment(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(service, "LIST_EVERY", 300.0)
-    monkeypatch.setattr(watcher, "_AGAIN", (0.01, 0.02))
+    monkeypatch.setattr(watcher, "AGAIN", (0.01, 0.02))
     with caplog.at_level(logging.INFO, "aiosched.parsing"):
         async with bench.running():
             notes = write(bench.folder, os.fsdecode(b"caf\xe9.txt"), "not even Python")
@@ -191,7 +192,7 @@ async def test_watching_is_tried_again_after_pauses_that_grow(
         happened.append(seconds)
 
     monkeypatch.setattr(watcher, "awatch", refuse)
-    monkeypatch.setattr(watcher, "_AGAIN", (1.0, 5.0))
+    monkeypatch.setattr(watcher, "AGAIN", (1.0, 5.0))
     with caplog.at_level(logging.INFO, "aiosched.parsing"):
         watching = asyncio.create_task(
             watcher.watch_folder(tmp_path, lambda: happened.append("list"), poll_every=0.05, rest=rest)

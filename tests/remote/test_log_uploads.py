@@ -99,7 +99,7 @@ def test_many_parts_are_put_together_while_the_task_runs_and_large_ones_are_left
 def test_a_large_log_is_written_in_parts_of_whole_lines(
     logs: Path, store: RemoteFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.remote.uploads._LARGEST", 1_000)
+    monkeypatch.setattr("aiosched.remote.uploads.LARGEST", 1_000)
     log, uploader = new_log(logs), uploader_of(logs, store)
     for number in range(50):
         log.line("INFO", "a", f"line {number} " + "é" * 20)

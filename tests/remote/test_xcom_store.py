@@ -62,7 +62,7 @@ def test_a_value_is_read_once(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_is_limited(xcoms: XComStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.remote.values._KEPT", 10)
+    monkeypatch.setattr("aiosched.remote.values.KEPT", 10)
     places = [XComPlace(*_written(xcoms, f"value{number}", "7" * size)) for number, size in enumerate((4, 5, 6, 20))]
 
     for place in places:

@@ -10,4 +10,4 @@ from aiosched.scheduler.membership import lease
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Schedulers look at their fleet ten times a second instead of once: partitions move soon."""
-    monkeypatch.setattr(lease, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(lease, "POLL_SECONDS", 0.1)

@@ -37,11 +37,11 @@ from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
 from aiosched.scheduler.session.events import SchedulerEvent
 from aiosched.scheduler.session.session import Session
+from tests.patience import PATIENCE
 from tests.scheduler.invariants import assert_consistent, assert_memory_is_a_copy
 from tests.scheduler.scripted_executor import ScriptedExecutor, succeeding
 
 __all__ = [
-    "GUARD",
     "NEW_YEAR",
     "Running",
     "ScriptedExecutor",
@@ -58,7 +58,6 @@ __all__ = [
     "task",
 ]
 
-GUARD = 30.0  # seconds after which waiting for something that must happen is given up
 _PAUSE = 0.01  # seconds between two sessions, however many have failed in a row
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # where the clock fixture stands
@@ -140,13 +139,13 @@ class Running:
     async def until(self, condition: Callable[[], object], what: str | Callable[[], str] = "a condition") -> None:
         """Return when `condition` holds. Looks after every turn of the scheduler."""
         try:
-            async with asyncio.timeout(GUARD):
+            async with asyncio.timeout(PATIENCE):
                 while not condition():
                     self._still_alive()
                     await asyncio.sleep(0.001)
         except TimeoutError:
             awaited = what() if callable(what) else what
-            raise AssertionError(f"waited {GUARD:.0f} s for {awaited}; {self.describe()}") from None
+            raise AssertionError(f"waited {PATIENCE:.0f} s for {awaited}; {self.describe()}") from None
 
     async def settled(self) -> None:
         """Return when the scheduler has done all that it can do without further news."""
@@ -334,7 +333,7 @@ async def keys_of(it: Running, dag_id: str) -> set[int]:
 def _short_pauses() -> Iterator[None]:
     """However many sessions fail in a row, a scheduler begins the next one at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(incarnation, "_LAST_PAUSE", _PAUSE)
+        patch.setattr(incarnation, "LAST_PAUSE", _PAUSE)
         yield
 
 

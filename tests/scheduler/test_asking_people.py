@@ -25,7 +25,7 @@ from aiosched.db.people.human_inputs import InputRow, list_inputs
 from aiosched.db.queries.queries import find_run, list_run_tasks
 from aiosched.errors import DagError, NotFound, Refused
 from aiosched.scheduler.why.why import why
-from tests.scheduler.harness import GUARD
+from tests.patience import PATIENCE
 
 
 class Told(BaseNotifier):
@@ -49,7 +49,7 @@ async def asked(scheduler: Scheduler, *, count: int = 1, **which: Any) -> list[I
     """What tasks ask, once there are so many questions."""
     found: list[InputRow] = []
 
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while len(found) != count:
             found = await list_inputs(scheduler.db, only_waiting=True, **which)
             await asyncio.sleep(0.01)

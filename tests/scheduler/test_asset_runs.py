@@ -22,6 +22,7 @@ from aiosched.db.assets.assets import NewAssetEvent, record_events
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import NotFound
+from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, task
 
 A, B, C = AssetRequired("a"), AssetRequired("b"), AssetRequired("c")
@@ -354,7 +355,7 @@ async def all_have_runs(it: Running, names: Sequence[str]) -> bool:
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if await condition():
                 return

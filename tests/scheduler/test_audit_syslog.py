@@ -18,7 +18,8 @@ from aiosched.scheduler.effects import audit_syslog, retention
 from aiosched.scheduler.effects.audit_syslog import AuditSyslog
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.session.session import Session
-from tests.scheduler.harness import GUARD, Running, dag, running
+from tests.patience import PATIENCE
+from tests.scheduler.harness import Running, dag, running
 
 
 async def add(db: Database, *names: str) -> None:
@@ -61,7 +62,7 @@ async def it(dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Asy
 async def test_entries_arrive_by_udp_once_they_are_committed(it: Running) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
-        receiver.settimeout(GUARD)
+        receiver.settimeout(PATIENCE)
         sender = await wanted(it, f"udp://127.0.0.1:{receiver.getsockname()[1]}")
         async with it.db.transaction() as conn:
             await record(conn, AuditKind.LOGIN, "ada")
@@ -77,7 +78,7 @@ async def test_entries_arrive_by_udp_once_they_are_committed(it: Running) -> Non
 async def test_entries_arrive_by_the_socket_of_this_machine(it: Running, short_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(short_path / "log"))
-        receiver.settimeout(GUARD)
+        receiver.settimeout(PATIENCE)
         sender = await wanted(it, f"unix://{short_path / 'log'}")
         await add(it.db, "ada")
         await sender.send_some(it.session)
@@ -107,7 +108,7 @@ class Collector:
         self._writers.clear()
 
     async def until(self, *names: str) -> None:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while names_in(self.data) != list(names):
                 self._news.clear()
                 await self._news.wait()
@@ -133,11 +134,11 @@ async def test_what_happens_while_the_receiver_is_away_arrives_later_and_is_said
 
     await collector.stop()
     await add(it.db, "bob")
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while await number_unsent(it.db) != 1 or not sender._is_away:
             await sender.send_some(it.session)
     for _ in range(3):
-        assert await sender.send_some(it.session) == audit_syslog._REST_IF_AWAY
+        assert await sender.send_some(it.session) == audit_syslog.REST_IF_AWAY
     assert sum("cannot be sent" in line.message for line in caplog.records) == 1
 
     await collector.start()
@@ -159,7 +160,7 @@ async def test_without_a_receiver_nothing_is_noted_down(it: Running) -> None:
 
 
 async def test_old_entries_are_removed_apart_from_history(it: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "_ENTRIES_PER_PASS", 2)
+    monkeypatch.setattr(retention, "ENTRIES_PER_PASS", 2)
     async with it.db.acquire() as conn:
         await conn.execute(
             "INSERT INTO audit_log (at, kind, who) SELECT '2020-01-01', 'login', 'x' FROM generate_series(1, 3)"
@@ -175,4 +176,4 @@ async def test_old_entries_are_removed_apart_from_history(it: Running, monkeypat
     assert [(row["kind"], row["number"]) for row in left if row["kind"] != "settings"] == [
         ("login", None), ("audit.removed", "2"), ("audit.removed", "1"),
     ]  # fmt: skip
-    assert rests == [retention._PAUSE, retention._REST]
+    assert rests == [retention.PAUSE, retention.REST]

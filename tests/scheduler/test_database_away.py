@@ -56,7 +56,7 @@ async def test_a_scheduler_that_cannot_join_for_a_while_tells_it_once(
             raise failures.pop()
         return await start(self)
 
-    monkeypatch.setattr(outage, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(outage, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(Lease, "start", fails_first)
 
     async with running(dsn, clock, chain("d", 1)):

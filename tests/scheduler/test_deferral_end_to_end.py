@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from aiosched import DAG, BaseOperator, DeadlineAlert, DeadlineReference, Scheduler
 from aiosched.authoring.triggers.temporal import DateTimeTrigger
 from aiosched.config import Settings
@@ -33,7 +31,6 @@ class Hopeless(BaseOperator):
         self.defer(trigger=DateTimeTrigger(datetime.max.replace(tzinfo=UTC)), method_name="never", timeout=0.01)
 
 
-@pytest.mark.timeout(60)
 async def test_a_run_with_all_of_it(dsn: str, tmp_path: Path) -> None:
     told: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
     loop = asyncio.get_running_loop()

@@ -8,7 +8,8 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import partition_of
-from tests.scheduler.harness import GUARD, chain, running
+from tests.patience import PATIENCE
+from tests.scheduler.harness import chain, running
 from tests.scheduler.test_handover import owned, shared_out
 
 pytestmark = pytest.mark.usefixtures("looks_often")
@@ -27,7 +28,7 @@ async def test_schedulers_that_drain_together_keep_their_partitions_and_store_ho
         for it in (first, second):
             await it.scheduler.announce_drain()
             it.scheduler._incarnation.poll_now()  # type: ignore[union-attr]  # nobody may leave yet
-        draining = [asyncio.create_task(it.scheduler.drain(grace=GUARD)) for it in (first, second)]
+        draining = [asyncio.create_task(it.scheduler.drain(grace=PATIENCE)) for it in (first, second)]
         owner.executor.succeed(attempt)
 
         assert await asyncio.gather(*draining) == [True, True]

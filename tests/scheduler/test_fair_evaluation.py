@@ -23,8 +23,8 @@ def states(it: Running, dag_id: str) -> Counter[TaskState]:
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few reports and decisions are many."""
-    monkeypatch.setattr(evaluation, "_REPORTS_PER_PASS", 6)
-    monkeypatch.setattr(evaluation, "_DECISIONS_PER_PASS", 5)
+    monkeypatch.setattr(evaluation, "REPORTS_PER_PASS", 6)
+    monkeypatch.setattr(evaluation, "DECISIONS_PER_PASS", 5)
 
 
 async def test_the_report_of_a_small_dag_does_not_wait_behind_very_many_of_another(dsn: str, clock: FakeClock) -> None:
@@ -99,12 +99,12 @@ async def test_very_many_dags_are_decided_in_several_passes(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a take-over: other work of the loop gets its turn in between."""
-    monkeypatch.setattr(evaluation, "_DECISIONS_IN_ALL", 7)
+    monkeypatch.setattr(evaluation, "DECISIONS_IN_ALL", 7)
     dags = [chain(f"d{number}", 2) for number in range(20)]
     async with running(dsn, clock, *dags) as it:
         for number in range(20):
             await it.trigger(f"d{number}", "r")
-        monkeypatch.setattr(evaluation, "_REPORTS_PER_PASS", 100)
+        monkeypatch.setattr(evaluation, "REPORTS_PER_PASS", 100)
         for attempt in list(it.executor.running.values()):
             it.executor.succeed(attempt)
 

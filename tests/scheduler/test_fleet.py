@@ -23,8 +23,8 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView, Peer, read_fleet
 from aiosched.scheduler.partitions.ownership import PartitionPlan, apply_view, give_back, make_plan
+from tests.patience import PATIENCE
 from tests.scheduler.harness import (
-    GUARD,
     NEW_YEAR,
     Running,
     ScriptedExecutor,
@@ -155,13 +155,13 @@ async def shares(it: Running) -> dict[int | None, int]:
 
 async def until(condition: Callable[[], object], what: str) -> None:
     try:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 if condition():
                     return
                 await asyncio.sleep(0.005)
     except TimeoutError:
-        raise AssertionError(f"waited {GUARD:.0f} s for {what}") from None
+        raise AssertionError(f"waited {PATIENCE:.0f} s for {what}") from None
 
 
 def owned(it: Running) -> set[int]:

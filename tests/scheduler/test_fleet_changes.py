@@ -15,8 +15,8 @@ from aiosched.db.statements.ownership import READ_FLEET
 from aiosched.errors import SchemaOutOfDate
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.partitions.ownership import give_back
+from tests.patience import PATIENCE
 from tests.scheduler.harness import (
-    GUARD,
     Running,
     ScriptedExecutor,
     chain,
@@ -50,7 +50,7 @@ async def test_a_rolling_restart_loses_no_attempt_and_leaves_nobody_without_an_o
             running(dsn, clock, executor=ScriptedExecutor(clock, script=succeeding), settle=False) as four,
         ):
             for leaving in old:
-                stopping = asyncio.create_task(leaving.scheduler.stop(grace=GUARD))
+                stopping = asyncio.create_task(leaving.scheduler.stop(grace=PATIENCE))
                 await three.until(lambda it=leaving: owned(it) == 0, "its partitions to move")  # type: ignore[misc]
                 held = list(leaving.executor.running.values())  # it begins nothing any more
                 assert held
@@ -136,7 +136,7 @@ LEASES = "pg_stat_activity WHERE application_name = 'aiosched lease' AND datname
 
 async def _both_locks_are_held_again(it: Running, ended: set[int]) -> None:
     """By new sessions: those that were `ended` may live on for a moment."""
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while True:
             there = {row["pid"] for row in await it.fetch(f"SELECT pid FROM {LEASES}")}
             rows = await it.fetch(READ_FLEET)

@@ -17,7 +17,8 @@ from aiosched.db.statements.reports import insert_reports, read_reports
 from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.handover import _unapplied, receive_remote_reports
 from aiosched.scheduler.partitions.ownership import give_back
-from tests.scheduler.harness import GUARD, Running, ScriptedExecutor, chain, dag, dag_in, running, succeeding, task
+from tests.patience import PATIENCE
+from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, dag_in, running, succeeding, task
 
 pytestmark = pytest.mark.usefixtures("looks_often")
 
@@ -30,13 +31,13 @@ def owned(it: Running) -> set[int]:
 
 async def until(condition: Callable[[], object], what: str) -> None:
     try:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 if condition():
                     return
                 await asyncio.sleep(0.002)
     except TimeoutError:
-        raise AssertionError(f"waited {GUARD:.0f} s for {what}") from None
+        raise AssertionError(f"waited {PATIENCE:.0f} s for {what}") from None
 
 
 async def shared_out(*fleet: Running) -> None:
@@ -50,7 +51,7 @@ async def shared_out(*fleet: Running) -> None:
 
 
 async def all_done(*fleet: Running) -> None:
-    async with asyncio.timeout(GUARD):  # a partition that moves is held by nobody for a moment
+    async with asyncio.timeout(PATIENCE):  # a partition that moves is held by nobody for a moment
         while True:
             if not await fleet[0].fetch("SELECT 1 FROM dag_run WHERE state IN ('queued', 'running') LIMIT 1"):
                 break
@@ -69,7 +70,7 @@ async def all_done(*fleet: Running) -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of few reports."""
     monkeypatch.setattr(reports_read, "PAGE", 3)
-    monkeypatch.setattr(handover, "_MOST_UNAPPLIED", 6)
+    monkeypatch.setattr(handover, "MOST_UNAPPLIED", 6)
 
 
 async def test_busy_partitions_are_shared_out_while_their_tasks_run_on(dsn: str, clock: FakeClock) -> None:
@@ -134,7 +135,7 @@ async def test_every_kind_of_end_reaches_the_new_owner(dsn: str, clock: FakeCloc
 
 
 async def _until_state(it: Running, dag_id: str, state: str) -> None:
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if (await it.states("r", dag_id))["a"] == state:
                 return
@@ -162,7 +163,7 @@ async def test_a_scheduler_that_drains_gives_its_dags_away_at_once_and_tells_how
         await second.trigger("d", "r")
         attempt = await second.attempt("t0")
         async with running(dsn, clock, settle=False) as third:
-            draining = asyncio.create_task(second.scheduler.drain(grace=GUARD))
+            draining = asyncio.create_task(second.scheduler.drain(grace=PATIENCE))
             await until(lambda: len(owned(third)) == PARTITIONS, "all partitions to move")
             await third.trigger("e", "r")  # other DAGs go on meanwhile
             await third.finish("t0", dag_id="e")

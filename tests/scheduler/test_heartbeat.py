@@ -65,7 +65,7 @@ async def test_figures_that_raise_are_told_of_once_and_freeze_nothing(caplog: py
 async def test_what_blocks_the_loop_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("aiosched.scheduler.membership.heartbeat._STALL_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.scheduler.membership.heartbeat.STALL_SECONDS", 0.0)
     heartbeat = Heartbeat(dict, Histogram())
     checked = threading.Event()
 

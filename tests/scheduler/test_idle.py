@@ -19,8 +19,8 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.ownership import register as join
 from aiosched.scheduler.observability.idle import IdleLog, _left_in_rows
+from tests.patience import PATIENCE
 from tests.scheduler.harness import (
-    GUARD,
     NEW_YEAR,
     Running,
     ScriptedExecutor,
@@ -44,14 +44,14 @@ async def left(it: Running) -> str | None:
 
 
 async def idle(it: Running) -> None:
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         await it.scheduler.wait_idle()
 
 
 async def busy(it: Running, words: str) -> None:
     """Return when a look finds `words`; while others are on their way, it may find other things."""
     try:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while words not in (found := await left(it) or "nothing"):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     except TimeoutError:
@@ -86,7 +86,7 @@ async def test_a_run_that_a_peer_works_on_is_waited_for(dsn: str, clock: FakeClo
         assert not waiting.done()
 
         await other.finish("a")
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             await waiting
         assert await mine.runs(spec.dag_id) == {"r": "success"}
 
@@ -166,7 +166,7 @@ async def test_a_partition_that_nobody_owns_is_named(dsn: str, clock: FakeClock)
 
 
 async def _found(it: Running, words: str) -> None:
-    async with asyncio.timeout(GUARD), it.db.acquire() as conn:
+    async with asyncio.timeout(PATIENCE), it.db.acquire() as conn:
         while await _left_in_rows(it.session, conn, None, it.clock.now()) != words:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

@@ -31,7 +31,7 @@ async def test_attempts_are_counted_by_state_and_their_slots_by_pool(dsn: str, c
 
 
 async def test_very_many_are_counted_less_often(dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_flight, "_A_SECOND", 2)
+    monkeypatch.setattr(in_flight, "A_SECOND", 2)
     async with running(dsn, clock, dag("d", *(task(f"t{number}") for number in range(10)))) as it:
         await it.trigger("d", "r")
         counts = InFlight()

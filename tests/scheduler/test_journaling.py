@@ -20,6 +20,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.ownership import take_over
+from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, running, succeeding, task
 
 
@@ -205,7 +206,7 @@ async def test_the_lease_survives_a_cut_connection(dsn: str, clock: FakeClock) -
         async def locked() -> bool:
             return bool(await it.fetch("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $1", before))
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not await locked():
                 await it.settled()
         await it.finish("t0", "t1")

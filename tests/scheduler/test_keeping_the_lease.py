@@ -17,6 +17,7 @@ from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView, Peer
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity, Suspicions
+from tests.patience import PATIENCE
 
 ME = SchedulerIdentity(name="me", version="0", executor="none", slots=1)
 LEASE = 30.0
@@ -83,7 +84,7 @@ async def test_a_lost_connection_is_made_again_and_the_number_locked_again_befor
         began = time.monotonic()
         await conn.fetchval("SELECT pg_terminate_backend($1)", old)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await conn.fetchval(locked) in (None, old):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         assert time.monotonic() - began < 5.0  # in practice some 30 ms; the pause between two looks alone is a second
@@ -149,7 +150,7 @@ async def test_a_database_that_does_not_answer_is_named_as_the_reason(
         monkeypatch.setattr(kept, "_poll", asyncio.Event().wait)
         monkeypatch.setattr(kept, "_seconds", 0.03)
         kept.poll_now()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while "lease: no answer from the database" not in caplog.messages:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         monkeypatch.undo()
@@ -184,7 +185,7 @@ async def test_a_look_is_answered_at_once(db: Database) -> None:
         await views.get()
         kept.poll_now()
 
-        await asyncio.wait_for(views.get(), 30)
+        await asyncio.wait_for(views.get(), PATIENCE)
 
 
 async def test_who_was_silent_for_too_long_is_lost_without_asking_the_database(
@@ -196,7 +197,7 @@ async def test_who_was_silent_for_too_long_is_lost_without_asking_the_database(
         monkeypatch.setattr(kept, "_trusted_until", time.monotonic())
         kept.poll_now()
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while await views.get() is not None:
                 pass
         assert not kept.trusted()

@@ -81,7 +81,7 @@ class Turns:
 async def test_others_get_their_turn_while_the_board_of_a_large_run_is_built(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     async with running(dsn, clock, wide("large", max_active_tasks=3)) as it:
         turns = Turns(it, "large")
         await it.trigger("large", "r")
@@ -94,7 +94,7 @@ async def test_others_get_their_turn_while_the_board_of_a_large_run_is_built(
 async def test_others_get_their_turn_between_the_starts_of_many_runs(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     async with running(dsn, clock, wide("large", 3, max_active_runs=20)) as it:
         await it.ask("pause", "large")
         for number in range(20):

@@ -70,7 +70,7 @@ async def test_runs_with_many_tasks_are_loaded_few_at_a_time(
         loaded.append(len(some))
         await resume(session, conn, some, *args)
 
-    monkeypatch.setattr(loading, "_TASKS_PER_LOAD", 7)
+    monkeypatch.setattr(loading, "TASKS_PER_LOAD", 7)
     monkeypatch.setattr(loading, "_resume_runs", counting)
     async with running(dsn, clock, dag("d", *map(task, "abc"), max_active_runs=9)) as it:
         for number in range(5):
@@ -98,10 +98,10 @@ async def test_dags_are_held_few_at_a_time_and_none_is_missing(
         planned.append(len(next_runs))
         await set_next_runs(conn, next_runs)
 
-    monkeypatch.setattr(version_reading, "_AT_ONCE", 2)
+    monkeypatch.setattr(version_reading, "AT_ONCE", 2)
     monkeypatch.setattr(version_reading, "load_versions", counting_versions)
-    monkeypatch.setattr(loading, "_DAGS_PER_LOAD", 3)
-    monkeypatch.setattr(loading, "_PARTITIONS_PER_LOAD", PARTITIONS)
+    monkeypatch.setattr(loading, "DAGS_PER_LOAD", 3)
+    monkeypatch.setattr(loading, "PARTITIONS_PER_LOAD", PARTITIONS)
     monkeypatch.setattr(loading, "set_next_runs", counting_plans)
     async with running(dsn, clock, *(dag(f"d{number}") for number in range(7))) as it:
         planned.clear()

@@ -23,7 +23,7 @@ AWAITED = """
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait counts at the second look, however soon that is."""
-    monkeypatch.setattr(lock_watch, "_WAITED", 0.0)
+    monkeypatch.setattr(lock_watch, "WAITED", 0.0)
 
 
 async def test_the_session_that_keeps_commits_waiting_is_named_once_and_the_end_is_told(

@@ -16,7 +16,8 @@ from aiosched.scheduler.partitions import loading
 from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.state import version_reading
 from tests.db.waiting import lose
-from tests.scheduler.harness import GUARD, NEW_YEAR, Running, chain, dag, running
+from tests.patience import PATIENCE
+from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running
 
 Losing = Callable[[Running, ModuleType, str], list[str]]
 
@@ -90,7 +91,7 @@ async def test_the_dates_of_a_backfill_are_computed_without_a_connection_that_co
         async def computing(*args: Any) -> Any:
             if not closed.is_set():
                 await it.execute("SELECT pg_terminate_backend($1, 5000)", pids[0])
-                async with asyncio.timeout(GUARD):
+                async with asyncio.timeout(PATIENCE):
                     await closed.wait()
             return await in_slices(*args)
 

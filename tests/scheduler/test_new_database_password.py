@@ -18,8 +18,7 @@ from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseUnreachable
 from aiosched.scheduler import Scheduler
 from tests.db.conftest import ExternalServer, start_external
-
-GUARD = 90.0
+from tests.patience import PATIENCE
 
 STEPS = """
 from aiosched import DAG, Variable, task
@@ -78,7 +77,7 @@ async def test_a_fleet_goes_on_with_a_new_password_and_loses_nothing(
         own.scheduler.name = name
         return Scheduler(dags_folder=own.core.dags_folder, executor="inline", settings=own)
 
-    async with asyncio.timeout(GUARD), contextlib.AsyncExitStack() as fleet:
+    async with asyncio.timeout(PATIENCE), contextlib.AsyncExitStack() as fleet:
         first = await fleet.enter_async_context(member("a"))
         await first.read_folder()
         await fleet.enter_async_context(member("b"))
@@ -90,8 +89,8 @@ async def test_a_fleet_goes_on_with_a_new_password_and_loses_nothing(
             with pytest.raises(DatabaseUnreachable, match=r"refuses the password in .*password\. Put the present one"):
                 await Database.open(settings.database.dsn or "", settings=settings.database)
         (tmp_path / "password").write_text("two\n")
-        states = {await run.wait(timeout=GUARD) for run in before}
-        after = await (await first.trigger("steps")).wait(timeout=GUARD)
+        states = {await run.wait(timeout=PATIENCE) for run in before}
+        after = await (await first.trigger("steps")).wait(timeout=PATIENCE)
 
     assert len(ended) > 2
     assert states == {"success"}

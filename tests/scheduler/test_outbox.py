@@ -18,7 +18,8 @@ from aiosched.db.statements import outbox as outbox_statements
 from aiosched.scheduler.effects import deadlines
 from aiosched.scheduler.effects.outbox import poll_outbox
 from aiosched.scheduler.partitions.ownership import give_back
-from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, running, task
+from tests.patience import PATIENCE
+from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 CALLBACKS: dict[str, Any] = {"has_success_callback": True, "has_failure_callback": True}
 
@@ -399,7 +400,7 @@ async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_o
 
 
 async def test_while_there_is_nothing_to_deliver_nobody_is_waited_for(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", **CALLBACKS)) as it, asyncio.timeout(GUARD), it.session.locks.ownership:
+    async with running(dsn, clock, dag("d", **CALLBACKS)) as it, asyncio.timeout(PATIENCE), it.session.locks.ownership:
         assert await poll_outbox(it.session) is None
 
 

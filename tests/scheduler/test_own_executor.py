@@ -16,7 +16,7 @@ from aiosched.core.values.states import RunState
 from aiosched.executors import Executor, FileDags, Outcome, Report, Surroundings, run_attempt
 from aiosched.scheduler.service import Scheduler
 from tests.executors.attempt_builders import attempt, trigger_attempt, write_dag
-from tests.scheduler.harness import GUARD
+from tests.patience import PATIENCE
 
 PAGE = Path(__file__).parents[2] / "docs" / "executors.md"
 
@@ -55,7 +55,7 @@ def small() -> type[Any]:
 
 async def until(condition: Callable[[], object]) -> None:
     """Return when `condition` holds; other tasks of the loop go on meanwhile."""
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.to_thread(lambda: None)
 
@@ -73,7 +73,7 @@ async def test_it_runs_plain_functions_coroutines_and_triggers(dsn: str, tmp_pat
     async with Scheduler(dsn=dsn, dags_folder=tmp_path, executor=executor, settings=settings) as scheduler:
         await scheduler.wait_idle()
         run = await scheduler.trigger("own", run_id="r")
-        assert await run.wait(timeout=GUARD) is RunState.SUCCESS
+        assert await run.wait(timeout=PATIENCE) is RunState.SUCCESS
         async with scheduler.db.acquire() as conn:
             assert sorted(row[0] for row in await conn.fetch("SELECT value FROM xcom")) == ["1", "2"]
             assert await conn.fetchval("SELECT executor FROM scheduler") == "small"

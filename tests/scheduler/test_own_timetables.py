@@ -37,7 +37,7 @@ class Daily(Timetable):
 async def test_the_runs_of_registered_dags_are_listed_anew_as_time_goes_on(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registered_dags, "_LIST_AGAIN", 0.01)
+    monkeypatch.setattr(registered_dags, "LIST_AGAIN", 0.01)
     clock.at = NEW_YEAR
     timetable = Daily()
     with DAG("d", schedule=timetable, start_date=NEW_YEAR + timedelta(days=3650), catchup=True) as dag:

@@ -17,7 +17,7 @@ from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AttemptKey
 from aiosched.db.statements.journal import PoolRow
 from aiosched.scheduler.session.pool_fairness import PATIENCE, PoolFairness
-from tests.scheduler.harness import GUARD, Running, dag, dag_in, running, task
+from tests.scheduler.harness import Running, dag, dag_in, running, task
 
 # -- the decisions, without a database --------------------------------------------------------
 
@@ -204,7 +204,7 @@ async def test_a_freed_slot_goes_to_the_highest_priority_wherever_it_waits(
 
 
 async def _next_attempt(first: Running, second: Running, done: int) -> list[tuple[Running, object]]:
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = [(it, a) for it in (first, second) for a in it.executor.running.values()]
             assert len(found) <= 1, "the pool has one slot"
@@ -214,7 +214,7 @@ async def _next_attempt(first: Running, second: Running, done: int) -> list[tupl
 
 
 async def _pool_is_quiet(it: Running) -> None:
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while True:
             if await it.fetch("SELECT used, demands::text FROM pool WHERE name = 'etl'") == [(0, "{}")]:
                 return

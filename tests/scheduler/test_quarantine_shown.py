@@ -17,7 +17,8 @@ from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.runs import due_runs
 from aiosched.scheduler.why import why
 from tests.cli.records import quarantine
-from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, register, running, succeeding, task
+from tests.patience import PATIENCE
+from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, succeeding, task
 from tests.scheduler.scripted_executor import ScriptedExecutor
 from tests.scheduler.test_idle import pair
 from tests.scheduler.test_quarantine import POLL, Broken, broken, two_tasks
@@ -98,7 +99,7 @@ async def until_told(it: Running, words: str) -> None:
     """Return when a look finds `words` left to do; while others are on their way, it may find other things."""
     found = ""
     try:
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while words not in (found := await it.scheduler._what_is_left() or "nothing"):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     except TimeoutError:
@@ -133,7 +134,7 @@ async def test_a_dag_that_works_again_is_waited_for_to_its_end(dsn: str, clock: 
 
         await it.advance(16.0)
 
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             await waiting
         assert await it.runs("bad") == {"r": "success"}
 
@@ -152,7 +153,7 @@ async def test_the_wait_ends_with_an_error_when_a_dag_has_failed_three_times_in_
         with pytest.raises(
             InQuarantine, match=r"'bad' is in quarantine .*3 times in a row.*dags release bad"
         ) as raised:
-            async with asyncio.timeout(GUARD):
+            async with asyncio.timeout(PATIENCE):
                 await waiting
         assert (raised.value.dag_ids, raised.value.exit_code) == (("bad",), 1)
 
@@ -168,7 +169,7 @@ async def test_what_others_have_to_do_is_waited_for_first(dsn: str, clock: FakeC
         await it.finish("a", "b", dag_id="good")
 
         with pytest.raises(InQuarantine):
-            async with asyncio.timeout(GUARD):
+            async with asyncio.timeout(PATIENCE):
                 await waiting
         assert await it.runs("good") == {"r": "success"}
 

@@ -9,6 +9,7 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
+from tests.patience import PATIENCE
 from tests.scheduler.harness import Running, chain, dag, dag_in, running, task
 
 _A_MINUTE = 61.0
@@ -23,7 +24,7 @@ async def _used(it: Running, pool: str = "default_pool") -> int:
 async def _used_up(it: Running) -> None:
     """Wait until no slot counts as used."""
     used = 1
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while used:
             await asyncio.sleep(0.005)
             used = await _used(it)
@@ -32,7 +33,7 @@ async def _used_up(it: Running) -> None:
 async def _owns_everything(it: Running) -> None:
     """Wait until this scheduler owns all partitions, in memory and in the rows."""
     owned = 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while owned < PARTITIONS or len(it.session.cache.partitions) < PARTITIONS:
             await asyncio.sleep(0.005)
             rows = await it.fetch("SELECT count(*) FROM partition_lease WHERE incarnation = $1", it.incarnation)
@@ -169,7 +170,7 @@ async def test_a_wrong_pool_row_ends_no_scheduler_of_a_fleet(dsn: str, clock: Fa
             await asyncio.sleep(0.005)
             return {**await one.runs("d"), **await one.runs("e")} == {"r": "success"}
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not await is_over():
                 pass
             while await _used(one):

@@ -11,8 +11,7 @@ from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError
 from aiosched.executors.attempt.plans import plan_of
 from aiosched.scheduler import Scheduler
-
-GUARD = 30.0
+from tests.patience import PATIENCE
 
 
 class Greets(BaseOperator):
@@ -61,7 +60,7 @@ async def test_a_task_whose_template_is_broken_fails_and_the_others_run(dsn: str
 
     async with Scheduler(dsn=dsn, dags=[dag]) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(timeout=GUARD) == "failed"
+        assert await run.wait(timeout=PATIENCE) == "failed"
     query = "SELECT ti.task_index, ti.state FROM task_instance AS ti JOIN dag_run AS d ON d.id = ti.run_id"
     async with db.acquire() as conn:
         states = {dag.task_ids[row["task_index"]]: row["state"] for row in await conn.fetch(query)}

@@ -19,7 +19,7 @@ from aiosched.remote.folder import RemoteFolder
 from aiosched.remote.logs import AttemptLogs
 from aiosched.scheduler.effects.stored_xcoms import remove_batch
 from tests.executors.attempt_builders import write_dag
-from tests.scheduler.harness import GUARD
+from tests.patience import PATIENCE
 
 ELSEWHERE = Path("/nowhere")
 
@@ -47,7 +47,7 @@ def xcom_store(settings: Settings) -> RemoteFolder:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110  # another process changes it
             await asyncio.sleep(0.01)
 
@@ -89,7 +89,7 @@ async def test_tasks_are_mapped_over_a_large_value_and_its_file_goes_with_the_ru
     store = xcom_store(settings)
     async with Scheduler(dsn=dsn, dags=[numbers_dag(20, seen)], executor="inline", settings=settings) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(GUARD) == "success"
+        assert await run.wait(PATIENCE) == "success"
 
         assert seen == list(range(20))
         (file,) = store.find("")
@@ -112,11 +112,11 @@ async def test_the_earlier_value_of_a_cleared_task_and_those_of_a_deleted_dag_le
     store = xcom_store(settings)
     async with Scheduler(dsn=dsn, dags=[numbers_dag(20, [])], executor="inline", settings=settings) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(GUARD) == "success"
+        assert await run.wait(PATIENCE) == "success"
         (before,) = store.find("")
 
         await scheduler.clear("d", run_ids=["r"])
-        assert await run.wait(GUARD) == "success"
+        assert await run.wait(PATIENCE) == "success"
         while await remove_batch(scheduler.db, store, released_for=0.0):
             pass
         (after,) = store.find("")
@@ -146,7 +146,7 @@ async def test_where_a_value_goes_depends_on_its_size(
         push()
     async with Scheduler(dsn=dsn, dags=[dag], executor="inline", settings=settings) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(GUARD) == outcome
+        assert await run.wait(PATIENCE) == outcome
 
         assert len(xcom_store(settings).find("")) == files
         async with scheduler.db.acquire() as conn:
@@ -159,11 +159,11 @@ async def test_where_a_value_goes_depends_on_its_size(
 async def test_a_store_of_values_that_is_down_fails_the_task_with_the_url_and_keeps_the_scheduler(
     dsn: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.remote.values._PAUSES", ())
+    monkeypatch.setattr("aiosched.remote.values.PAUSES", ())
     (tmp_path / "xcoms").write_text("not a folder")
     async with Scheduler(dsn=dsn, dags=[numbers_dag(20, [])], executor="inline", settings=settings) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(GUARD) == "failed"
+        assert await run.wait(PATIENCE) == "failed"
         async with scheduler.db.acquire() as conn:
             reason = await conn.fetchval("SELECT reason FROM task_instance WHERE task_index = 0")
             reserved = await conn.fetchval("SELECT count(*) FROM unreferenced_xcom WHERE try_number = 1")
@@ -192,7 +192,7 @@ async def test_a_value_whose_file_is_gone_fails_its_reader_with_the_url(dsn: str
         push() >> lose() >> pull()
     async with Scheduler(dsn=dsn, dags=[dag], executor="inline", settings=settings) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
-        assert await run.wait(GUARD) == "failed"
+        assert await run.wait(PATIENCE) == "failed"
         async with scheduler.db.acquire() as conn:
             reason = await conn.fetchval("SELECT reason FROM task_instance WHERE state = 'failed'")
 
@@ -223,7 +223,7 @@ async def test_a_task_that_only_runs_after_another_does_not_read_its_value(dsn: 
     async with Scheduler(dsn=dsn, dags=[dag], executor="inline", settings=settings) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
 
-        assert await run.wait(GUARD) == "success"
+        assert await run.wait(PATIENCE) == "success"
 
     assert store.find("") == []
 
@@ -257,7 +257,7 @@ async def test_worker_processes_write_logs_and_values_and_another_machine_reads_
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: "printed" in said(settings, "r", "talk"))  # it still runs
         gate.touch()
-        assert await run.wait(GUARD) == "success"
+        assert await run.wait(PATIENCE) == "success"
         await scheduler.wait_idle()
 
     assert "got 5000" in said(settings, "r", "read")

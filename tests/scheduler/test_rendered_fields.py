@@ -20,7 +20,7 @@ from aiosched.db.statements.inbox import ask_owner
 from aiosched.db.statements.rendered_fields import find_rendered, forget_rendered
 from aiosched.errors import NotFound, Refused
 from tests.executors.attempt_builders import write_dag
-from tests.scheduler.harness import GUARD
+from tests.patience import PATIENCE
 
 SAYS = """
 from pathlib import Path
@@ -82,7 +82,7 @@ async def stored(db: Database, run: int, task_index: int, try_number: int = 1) -
 
 async def ask(db: Database, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
     request = Render(run_id=run_id, task_id=task_id)
-    answer = await ask_owner(db, request, dag_id, requested_by="a test", timeout=GUARD)
+    answer = await ask_owner(db, request, dag_id, requested_by="a test", timeout=PATIENCE)
     assert answer.result is not None
     return answer.result
 
@@ -95,7 +95,7 @@ async def test_the_fields_of_a_try_are_stored_with_it_masked_and_cut(
         store = SecretStore(scheduler.db, Keyring.of(settings))
         await store.set_variables({"api_token": VariableValue("s3cr3t-value")})
         run = await scheduler.trigger("says", conf={"n": 7})
-        assert await run.wait(GUARD) == "success"
+        assert await run.wait(PATIENCE) == "success"
 
         said, plain, later = [await stored(scheduler.db, run.key, index) for index in (0, 1, 2)]
         shown = await find_run(scheduler.db, "says", run.run_id)
@@ -117,13 +117,13 @@ async def test_they_are_there_while_the_task_still_runs(dsn: str, dags: Path, se
     async with Scheduler(dsn=dsn, dags_folder=dags, executor="local", settings=settings) as scheduler:
         run = await scheduler.trigger("waits", conf={"gate": str(gate)})
 
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(PATIENCE):
             while (fields := await stored(scheduler.db, run.key, 0)) is None:  # noqa: ASYNC110  # rows of a scheduler
                 await asyncio.sleep(0.02)
 
         assert str(gate) in fields["bash_command"]
         gate.touch()
-        assert await run.wait(GUARD) == "success"
+        assert await run.wait(PATIENCE) == "success"
         assert await stored(scheduler.db, run.key, 0) == fields
 
 
@@ -134,14 +134,14 @@ async def test_what_has_not_run_is_rendered_on_request_by_a_worker(dsn: str, dag
         answer = await ask(scheduler.db, "waits", run.run_id, "gate")
         assert str(gate) in answer["fields"]["bash_command"]
         gate.touch()
-        assert await run.wait(GUARD) == "success"
+        assert await run.wait(PATIENCE) == "success"
 
         with pytest.raises(NotFound, match="ghost"):
             await ask(scheduler.db, "waits", "ghost", "gate")
         with pytest.raises(NotFound, match="ghost"):
             await ask(scheduler.db, "waits", run.run_id, "ghost")
         broken = await scheduler.trigger("wrong")
-        assert await broken.wait(GUARD) == "failed"
+        assert await broken.wait(PATIENCE) == "failed"
         with pytest.raises(Refused, match="nothing_of_this_name"):
             await ask(scheduler.db, "wrong", broken.run_id, "broken")
         async with scheduler.db.acquire() as conn:
@@ -153,7 +153,7 @@ async def test_they_are_kept_for_the_newest_runs_of_a_dag(dsn: str, dags: Path, 
         (dags.parent / "gate").touch()
         runs = [await scheduler.trigger("waits", conf={"gate": str(dags.parent / "gate")}) for _ in range(3)]
         for run in runs:
-            assert await run.wait(GUARD) == "success"
+            assert await run.wait(PATIENCE) == "success"
 
         async with scheduler.db.acquire() as conn:
             assert await forget_rendered(conn, range(64), keep=2, runs=100) == 1

@@ -21,6 +21,7 @@ from aiosched.scheduler.requests import commands
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.state.cache import OwnedDag
 from tests.db.waiting import until_true
+from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task
 
 HOUR = timedelta(hours=1)
@@ -225,7 +226,7 @@ async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_ag
     async with running(dsn, clock, chain("d", 2)) as it:
         await it.trigger("d", "r")
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             with pytest.raises(InternalError, match=r"set_note hit a bug in the scheduler.*its log has the details"):
                 await it.request("set_note", "d", {"run_id": "r", "note": "hello"})
 
@@ -319,7 +320,7 @@ async def test_cancelling_twice_is_answered_twice(dsn: str, clock: FakeClock) ->
         await it.attempt("clean")
 
         assert await it.ask("cancel_run", "d", run_id="r") == {"run_id": "r"}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             assert await it.ask("cancel_run", "d", run_id="r") == {"run_id": "r"}
 
 

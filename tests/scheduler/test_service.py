@@ -24,7 +24,8 @@ from aiosched.scheduler.service import Scheduler
 from aiosched.scheduler.session.events import SchedulerEvent
 from tests.db.waiting import until_true
 from tests.parsing.builders import dag_source
-from tests.scheduler.harness import GUARD, NEW_YEAR, ScriptedExecutor, chain, dag, dag_in, register, running, task
+from tests.patience import PATIENCE
+from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, dag_in, register, running, task
 
 HOUR = timedelta(hours=1)
 
@@ -58,7 +59,7 @@ async def test_who_waits_for_a_scheduler_that_stops_is_told_so(dsn: str, clock: 
         await it.advance(3600)
 
     with pytest.raises(Refused, match="The scheduler does not run"):
-        await asyncio.wait_for(waiting, GUARD)
+        await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_draining_starts_and_creates_nothing_and_stores_what_ends(dsn: str, clock: FakeClock) -> None:
@@ -167,17 +168,17 @@ async def test_a_stop_before_anything_is_loaded_ends_at_once(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its loops wait for partitions, which nobody loads any more."""
-    monkeypatch.setattr(service, "_ENDING_SECONDS", 1000.0)
+    monkeypatch.setattr(service, "ENDING_SECONDS", 1000.0)
     monkeypatch.setattr(incarnation.Incarnation, "receive_view", lambda *_: None)  # it has not seen the fleet yet
     scheduler = Scheduler(dsn=dsn, executor=ScriptedExecutor(clock), clock=clock, parse=False)
     starting = asyncio.create_task(scheduler.start())
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while not any(each.get_name() == "evaluation" for each in asyncio.all_tasks()):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.001)  # its loops have begun to wait
 
     starting.cancel()
-    ended, _ = await asyncio.wait({starting}, timeout=GUARD)
+    ended, _ = await asyncio.wait({starting}, timeout=PATIENCE)
 
     assert ended, "it waits for its loops"
     assert not scheduler.is_running
@@ -249,7 +250,7 @@ async def test_what_is_asked_of_a_dag_file_at_the_start_waits_until_the_folder_i
     settings.core.home = tmp_path / "home"
     async with Scheduler(dsn=dsn, dags_folder=tmp_path, settings=settings) as scheduler:
         run = await scheduler.trigger("a")
-        assert await run.wait(timeout=GUARD) is RunState.SUCCESS
+        assert await run.wait(timeout=PATIENCE) is RunState.SUCCESS
 
         with pytest.raises(NotFound, match="no DAG 'b'"):
             await scheduler.trigger("b")

@@ -19,7 +19,8 @@ from aiosched.executors.executor_router import ExecutorRouter, members_of
 from aiosched.scheduler import executor_choice
 from aiosched.scheduler.executor_choice import choose_executor
 from aiosched.scheduler.service import Scheduler
-from tests.scheduler.harness import GUARD, Running, ScriptedExecutor, dag, running, task
+from tests.patience import PATIENCE
+from tests.scheduler.harness import Running, ScriptedExecutor, dag, running, task
 
 
 def plugin(settings: Settings) -> ScriptedExecutor:
@@ -163,7 +164,7 @@ where()
     async with Scheduler(dsn=dsn, dags_folder=tmp_path, executor="local,inline", settings=settings) as scheduler:
         await scheduler.wait_idle()
         run = await scheduler.trigger("where")
-        assert await run.wait(timeout=GUARD) is RunState.SUCCESS
+        assert await run.wait(timeout=PATIENCE) is RunState.SUCCESS
         async with scheduler.db.acquire() as conn:
             pids = [int(row[0]) for row in await conn.fetch("SELECT value FROM xcom ORDER BY task_index")]
 

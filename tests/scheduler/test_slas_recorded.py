@@ -20,7 +20,8 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import slas as sla_statements
 from aiosched.scheduler.effects import slas
 from aiosched.scheduler.service import Scheduler
-from tests.scheduler.harness import GUARD, NEW_YEAR, Running, dag, register, running, settings_for_tests, task
+from tests.patience import PATIENCE
+from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, settings_for_tests, task
 
 HOUR = 3600.0
 
@@ -100,7 +101,7 @@ async def test_a_success_that_is_stored_and_forgotten_while_the_rows_are_read_co
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = dag("d", task("a", sla=600.0), schedule="@hourly", start_date=NEW_YEAR, catchup=True)
-    async with running(dsn, clock, spec) as it, asyncio.timeout(GUARD):
+    async with running(dsn, clock, spec) as it, asyncio.timeout(PATIENCE):
         await it.advance(HOUR)
         await it.finish("a")
         await it.advance(HOUR)

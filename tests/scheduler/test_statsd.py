@@ -17,6 +17,7 @@ from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.observability import statsd
 from aiosched.scheduler.observability.statsd import datagrams, emit, lines
+from tests.patience import PATIENCE
 
 POOLS = [Pool("default_pool", 8, 3, False, None), Pool("etl jobs", 2, 2, False, None), Pool("any", -1, 0, False, None)]
 
@@ -121,7 +122,7 @@ async def test_a_scheduler_sends_them_by_udp(dsn: str, listener: socket.socket) 
     async with Scheduler(dsn=dsn, dags=[dag], settings=settings) as scheduler:
         await scheduler.trigger("sales")
         await scheduler.wait_idle()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while "aiosched.ti_successes:1|c" not in seen:
                 datagram = await asyncio.get_running_loop().sock_recv(listener, 65_536)
                 seen.update(datagram.decode().splitlines())

@@ -240,7 +240,7 @@ async def test_an_attempt_that_is_cancelled_while_it_waits_leaves_the_others_the
 async def test_the_tasks_of_few_versions_are_remembered(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_services, "_MOST_VERSIONS", 1)
+    monkeypatch.setattr(task_services, "MOST_VERSIONS", 1)
     async with running(dsn, clock, dag("d", task("a")), dag("e", task("b"), task("a"))) as it:
         keys = [(await it.trigger(dag_id, "r")).key for dag_id in "de"]
         for value in (1, 2):

@@ -10,6 +10,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.scheduler.state import wakeup as wakeup_module
 from aiosched.scheduler.state.wakeup import Timers, Wakeup, run_loop
+from tests.patience import PATIENCE
 from tests.scheduler.harness import dag, running
 
 
@@ -33,7 +34,7 @@ async def test_news_that_arrives_during_a_pass_causes_another_one() -> None:
         else:
             wakeup.stop()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await run_loop(step, wakeup)
 
     assert passes == 2
@@ -69,7 +70,7 @@ def test_timers_that_nobody_wants_any_more_are_removed_when_there_are_many() -> 
 async def test_the_timeouts_of_runs_that_have_ended_are_not_kept(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wakeup_module, "_FEW", 8)
+    monkeypatch.setattr(wakeup_module, "FEW", 8)
     async with running(dsn, clock, dag("d", dagrun_timeout=86_400.0)) as it:
         for number in range(40):
             await it.trigger("d", f"r{number}")

@@ -11,7 +11,7 @@ from aiosched.config import Settings
 from aiosched.core.values.states import RunState
 from aiosched.core.why.explanation import Verdict
 from aiosched.db.queries.status import list_schedulers
-from tests.scheduler.harness import GUARD
+from tests.patience import PATIENCE
 
 DAG = """
 import asyncio, os
@@ -54,7 +54,7 @@ async def test_why_names_who_blocks_the_loop_of_a_worker(dsn: str, tmp_path: Pat
         run = await scheduler.trigger("busy", run_id="r")
 
         async def worker_gate(task_id: str, verdict: Verdict) -> str:
-            async with asyncio.timeout(GUARD):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     said = await scheduler.why("busy", "r", task_id)
                     for gate in said.gates:
@@ -67,7 +67,7 @@ async def test_why_names_who_blocks_the_loop_of_a_worker(dsn: str, tmp_path: Pat
         (row,) = await list_schedulers(scheduler.db)
         (tmp_path / "done").touch()
         os.close(os.open(door, os.O_WRONLY))
-        assert await run.wait(timeout=GUARD) is RunState.SUCCESS
+        assert await run.wait(timeout=PATIENCE) is RunState.SUCCESS
 
     assert beside.startswith("cannot continue: busy.blocks (run r) blocks the event loop of its worker process for ")
     assert " at busy.py:11 in blocks: open(" in beside

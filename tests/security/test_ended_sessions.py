@@ -50,7 +50,7 @@ class Stolen:
 
 @pytest.fixture
 async def stolen(db: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stolen]:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     for name in ("ann", "root"):
         await accounts.create_user(db, name, "admin", await hash_password(PASSWORD))
     servers = tuple(make_app(RequestClient(db, Settings(web=WEB))) for _ in range(2))

@@ -244,7 +244,7 @@ async def test_a_grant_that_is_taken_away_is_gone_with_the_next_request(
 async def test_a_stream_tells_only_of_the_own_team(
     db: Database, teams: tuple[SeededTeam, SeededTeam], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_SPREAD_SECONDS", 0.0)
+    monkeypatch.setattr(live, "SPREAD_SECONDS", 0.0)
     ours, theirs = teams
     member = Principal.with_rights("viewer", PersonRights((RoleGrant.parse(f"viewer@team:{ours.of('team')}"),)))
     hub, known = live.Hub(db), KnownDags(db)

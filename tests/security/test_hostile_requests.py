@@ -12,7 +12,7 @@ from tests.security.fuzz import fuzz
 REQUESTS = 100_000 if NIGHTLY else 1_500
 
 
-@pytest.mark.timeout(NIGHTLY_TIMEOUT if NIGHTLY else 300)
+@pytest.mark.timeout(NIGHTLY_TIMEOUT if NIGHTLY else 900)
 def test_no_request_of_any_role_makes_it_fail_or_grow(dsn: str, tmp_path: Path) -> None:
     found = fuzz(dsn, tmp_path / "work", requests=REQUESTS, seed=7)
 

@@ -196,7 +196,7 @@ async def test_a_namesake_is_not_taken_over(db: Database) -> None:
 async def test_who_is_removed_comes_back_with_the_next_address_only(
     db: Database, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     async with browser_of(app) as browser:
         await log_in(browser, await offer(db))
         await accounts.delete_user(db, local_logins.LOCAL)

@@ -28,8 +28,7 @@ from aiosched.scheduler.services.secret_services import secret_services
 from aiosched.scheduler.services.task_services import DatabaseServices
 from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.engines.agents import AgentEngine
-
-GUARD = 60.0
+from tests.patience import PATIENCE
 
 TEAM_DAG = """
 from aiosched import DAG, Connection, Variable, task
@@ -115,7 +114,7 @@ async def serving(settings: Settings, kind: str) -> AsyncIterator[Scheduler]:
 async def found_by(scheduler: Scheduler, dag_id: str) -> tuple[dict[str, str], str]:
     """What the tasks of a DAG have found."""
     run = await scheduler.trigger(dag_id, run_id="r")
-    assert await run.wait(timeout=GUARD) == "success"
+    assert await run.wait(timeout=PATIENCE) == "success"
     query = """
         SELECT x.value FROM xcom AS x JOIN dag_run AS r ON r.id = x.run_id
          WHERE r.dag_id = $1 AND x.key = 'return_value' ORDER BY x.task_index
@@ -194,7 +193,7 @@ async def test_names_of_teams_in_a_backend(settings: Settings, db: Database, tmp
 
     async with serving(settings, "inline") as scheduler:
         for dag_id in FOLDERS:
-            await (await scheduler.trigger(dag_id, run_id="r")).wait(timeout=GUARD)
+            await (await scheduler.trigger(dag_id, run_id="r")).wait(timeout=PATIENCE)
         async with db.acquire() as conn:
             runs = dict(map(tuple, await conn.fetch("SELECT dag_id, id FROM dag_run")))
 
@@ -241,7 +240,7 @@ async def test_a_pool_of_a_team_lets_no_task_of_others_in_and_why_says_so(
                 await notify(conn, "dags", {partition_of(dag_id)})
         runs = {dag_id: await scheduler.trigger(dag_id, run_id="r") for dag_id in FOLDERS}
         for _ in range(2):  # the pool keeps its team after its slots were used
-            assert await runs["alpha"].wait(timeout=GUARD) == "success"
+            assert await runs["alpha"].wait(timeout=PATIENCE) == "success"
             runs["alpha"] = await scheduler.trigger("alpha")
 
         query = "SELECT r.dag_id, t.state, t.reason FROM task_instance AS t JOIN dag_run AS r ON r.id = t.run_id"
@@ -253,7 +252,7 @@ async def test_a_pool_of_a_team_lets_no_task_of_others_in_and_why_says_so(
         assert "belongs to another team" in str(found)
 
         await set_pool(db, "pool_of_alpha", 1, team="", requested_by="a test")
-        assert await runs["beta"].wait(timeout=GUARD) == "success"
+        assert await runs["beta"].wait(timeout=PATIENCE) == "success"
 
 
 async def test_default_pool_is_for_all_teams(settings: Settings, db: Database) -> None:

@@ -147,7 +147,7 @@ async def test_markers_do_not_clear_what_one_may_not_clear(
     shown = await member.post("dags/ours/clear", json={"dry_run": True})
     refused = await member.post("dags/ours/clear", json={})
 
-    assert dependents._NAMED == 1_000  # as many as a preview names
+    assert dependents.NAMED == 1_000  # as many as a preview names
     assert (shown.status_code, shown.json()["dependents"]) == (200, [])
     assert (refused.status_code, refused.json()["code"]) == (403, "role-too-low")
     assert THEIRS not in shown.text + refused.text

@@ -27,7 +27,6 @@ _REPLAYED = 55  # has tasks that wait for the run before, and for triggers
 _SEEDS = 5_000 if NIGHTLY else 100
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(CHUNK, _SEEDS, CHUNK))]
 )

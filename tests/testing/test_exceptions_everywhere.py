@@ -326,7 +326,6 @@ async def wrong(name: str, function: types.FunctionType, shape: Shape, undisturb
     return None
 
 
-@pytest.mark.timeout(600 if NIGHTLY else 120)
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in PARTS)])
 async def test_whatever_function_fails_for_one_dag_no_other_is_affected_and_nothing_is_lost(
     found: Found, undisturbed: dict[str, Played], first: int

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from datetime import timedelta
 
-import pytest
-
 from benchmarks.simulate_year import FIRST, schedules, simulate_once
 
 NIGHTLY = os.environ.get("AIOSCHED_NIGHTLY") == "1"
@@ -16,7 +14,6 @@ DAYS = 365 if NIGHTLY else 4
 BUDGET = 60.0 if NIGHTLY else 6.0
 
 
-@pytest.mark.timeout(600)
 async def test_200_mixed_schedules_simulate_quickly_and_twice_alike() -> None:
     one = await simulate_once(schedules(200), FIRST + timedelta(days=DAYS))
     two = await simulate_once(schedules(200), FIRST + timedelta(days=DAYS))

@@ -10,7 +10,7 @@ from aiosched.testing import World
 
 
 async def test_what_is_decided_and_not_stored_yet_is_no_broken_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unstored, "_MOST_WAITING", 3)
+    monkeypatch.setattr(unstored, "MOST_WAITING", 3)
     async with World(now=NEW_YEAR, parallelism=2) as world:
         world.add(dag("d", *(task(f"t{n}") for n in range(20))))
         run = world.trigger("d")

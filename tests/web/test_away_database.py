@@ -23,9 +23,8 @@ from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.views import database_watch, live
 from tests.conftest import short_folder
+from tests.patience import PATIENCE
 from tests.suspending import OwnServer, own_server
-
-PATIENCE = 8  # seconds; an answer takes half as long on an idle machine
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -40,7 +39,7 @@ async def server() -> AsyncIterator[OwnServer]:
 
 @pytest.fixture(autouse=True)
 def pages_are_told_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATUS_SECONDS", "_AGAIN_SECONDS"):
+    for name in ("STATUS_SECONDS", "AGAIN_SECONDS"):
         monkeypatch.setattr(live, name, 0.1)
 
 
@@ -50,7 +49,7 @@ def hanging(server: OwnServer) -> Iterator[None]:
     server.suspend()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("_PATIENCE", "_ASK_SECONDS", "_ANSWER_SECONDS"):
+            for name in ("PATIENCE", "ASK_SECONDS", "ANSWER_SECONDS"):
                 patch.setattr(database_watch, name, 0.1)
             yield
     finally:
@@ -83,7 +82,7 @@ async def site(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def until_it_answers(app: FastAPI) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await app.state.watch.until_it_answers()
 
 
@@ -91,7 +90,7 @@ async def test_requests_under_way_and_later_ones_are_answered_while_the_database
     server: OwnServer, app: FastAPI, site: httpx2.AsyncClient
 ) -> None:
     assert (await site.get("api/v1/pools")).status_code == 200
-    patience = database_watch._PATIENCE + database_watch._ATTEMPTS * database_watch._ANSWER_SECONDS
+    patience = database_watch.PATIENCE + database_watch.ATTEMPTS * database_watch.ANSWER_SECONDS
     assert patience < PATIENCE
 
     with hanging(server):
@@ -135,7 +134,7 @@ class Pages:
 
     async def status(self, *, away: bool) -> dict[str, Any]:
         """The next one that says this of the database."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             async for message in self.stream:
                 if message.startswith(b"event: status"):
                     found: dict[str, Any] = json.loads(message.partition(b"data: ")[2])
@@ -158,7 +157,7 @@ async def test_an_open_page_is_told_that_the_database_is_away_and_that_it_is_bac
 
     assert before["at"] <= away["database"]["since"] <= away["at"] <= back["at"]
     assert "does not answer" in away["database"]["detail"]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await app.state.hub.listening.wait()
 
 
@@ -185,5 +184,5 @@ async def test_a_server_with_logins_does_not_start_without_its_database_and_says
         with hanging(server), pytest.raises(DatabaseUnreachable):
             async with asyncio.timeout(2 * PATIENCE):
                 await start_and_stop()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await start_and_stop()

@@ -18,7 +18,7 @@ from aiosched.client import Client
 from aiosched.config import Settings, WebSettings
 from aiosched.errors import Refused
 from aiosched.scheduler import Scheduler
-from tests.scheduler.harness import GUARD
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def live(scheduler: Scheduler) -> httpx2.ASGITransport:
 
 
 async def waiting(client: Client, count: int) -> dict[str, Any]:
-    async with asyncio.timeout(GUARD):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = [each async for each in client.inputs(waiting=True)]
             if len(found) == count:

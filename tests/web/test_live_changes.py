@@ -18,7 +18,7 @@ from tests.cli.records import add_dag, add_run, add_scheduler, add_task, quarant
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_SPREAD_SECONDS", 0.0)
+    monkeypatch.setattr(live, "SPREAD_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ async def test_instances_are_told_to_those_who_watch_their_run_and_only_what_cha
 async def test_the_fleet_is_told_when_a_scheduler_comes_and_when_it_is_dead(
     db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(live, "POLL_INTERVAL", 0.01)
     page = await opened(hub)
     async with db.acquire() as conn:
         await inbox.notify(conn, "pools", ())
@@ -118,7 +118,7 @@ async def test_the_fleet_is_told_when_a_scheduler_comes_and_when_it_is_dead(
 async def test_more_changes_than_a_patch_should_hold_are_told_as_many(
     db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_MOST_PATCHED", 1)
+    monkeypatch.setattr(live, "MOST_PATCHED", 1)
     run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
     await add_task(db, run, 0, "success")
     await add_task(db, run, 1, "running")
@@ -155,7 +155,7 @@ async def test_instances_of_a_mapped_task_are_told_with_all_of_their_counts(db: 
 async def test_counts_are_not_told_where_not_all_instances_are_read(
     db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_MOST_TASKS", 1)
+    monkeypatch.setattr(live, "MOST_TASKS", 1)
     run = await add_run(db, "sales", await add_dag(db, "sales"), "r1")
     await add_task(db, run, 0, "success")
     await add_task(db, run, 1, "running")
@@ -211,7 +211,7 @@ async def test_a_number_of_another_server_means_begin_again(db: Database, hub: H
 
 
 async def test_a_page_that_is_too_slow_begins_again(db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_QUEUED", 2)
+    monkeypatch.setattr(live, "QUEUED", 2)
     page = await opened(hub)
 
     for _ in range(3):
@@ -242,7 +242,7 @@ async def test_streams_end_when_the_hub_is_closed(db: Database, hub: Hub) -> Non
 async def test_a_lost_connection_is_made_anew_and_pages_begin_again(
     db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(live, "AGAIN_SECONDS", 0.0)
     page = await opened(hub)
     conn = await db.connect()
     await conn.execute(
@@ -256,7 +256,7 @@ async def test_a_lost_connection_is_made_anew_and_pages_begin_again(
 async def test_a_dag_that_goes_into_quarantine_or_is_tried_again_is_told(
     db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(live, "POLL_INTERVAL", 0.01)
     for name in ("bad", "held"):
         await add_dag(db, name)
     await quarantine(db, "held")

@@ -23,6 +23,7 @@ from aiosched.web.auth.sessions import COOKIE
 from aiosched.web.requests import request_client
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.ports import check_exposure
+from tests.patience import PATIENCE
 from tests.web.logins import PASSWORD, client_of, log_in
 from tests.web.test_access import routes
 
@@ -78,7 +79,7 @@ def ascii_json(text: str) -> bytes:
 async def test_another_password_or_role_ends_the_sessions(
     db: Database, browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     await log_in(browser, "operator")
     before = await browser.get("dags")
 
@@ -91,7 +92,7 @@ async def test_another_password_or_role_ends_the_sessions(
 async def test_a_disabled_person_is_outside(
     db: Database, browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     await log_in(browser, "operator")
 
     await accounts.change_user(db, "operator", is_disabled=True)
@@ -134,7 +135,7 @@ async def test_logging_out_ends_the_session_itself(browser: httpx2.AsyncClient, 
 async def test_a_namesake_of_a_deleted_user_does_not_get_the_sessions(
     db: Database, browser: httpx2.AsyncClient, guarded: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     await log_in(browser, "viewer")
 
     await accounts.delete_user(db, "viewer")
@@ -154,7 +155,7 @@ async def test_a_namesake_of_a_deleted_user_does_not_get_the_sessions(
 async def test_a_session_ends_by_itself(
     db: Database, browser: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, change: str, status: int
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     await log_in(browser, "viewer")
     async with db.acquire() as conn:
         await conn.execute(f"UPDATE web_session SET {change}")
@@ -164,7 +165,7 @@ async def test_a_session_ends_by_itself(
 
 
 async def test_people_see_and_end_their_sessions(guarded: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     async with client_of(guarded) as here, client_of(guarded) as there, client_of(guarded) as third:
         for browser, agent in ((here, "Laptop"), (there, "Phone\tx"), (third, "Kiosk")):
             await log_in(browser, "viewer")
@@ -184,7 +185,7 @@ async def test_people_see_and_end_their_sessions(guarded: FastAPI, monkeypatch: 
 async def test_nobody_sees_or_ends_sessions_of_others_but_administrators(
     browser: httpx2.AsyncClient, guarded: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     async with client_of(guarded) as admin:
         await log_in(admin, "admin")
         (mine,) = (await admin.get("sessions")).json()["items"]
@@ -212,13 +213,13 @@ async def test_a_session_that_begins_removes_what_is_over(db: Database, browser:
 async def test_a_stream_ends_when_its_user_is_disabled(
     db: Database, guarded: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.accounts._REMEMBERED_SECONDS", 0.0)
-    monkeypatch.setattr("aiosched.web.views.live._ASK_SECONDS", 0.02)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.views.live.ASK_SECONDS", 0.02)
     async with client_of(guarded) as browser:
         await log_in(browser, "viewer")
         asking = asyncio.create_task(browser.get("stream"))  # ends with the stream
         hub = guarded.state.hub
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await hub.listening.wait()
             await accounts.change_user(db, "viewer", is_disabled=True)
             assert (await asking).status_code == 200

@@ -127,7 +127,7 @@ async def test_a_token_that_somebody_else_signed_is_not_believed(
 async def test_new_keys_of_the_provider_are_fetched(
     browser: httpx2.AsyncClient, fake: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiosched.web.auth.oidc._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("aiosched.web.auth.oidc.AGAIN_SECONDS", 0.0)
     assert (await log_in(browser, fake)).status_code == 303
     fake.key = fake.published = RSAKey.generate_key(2048, {"kid": "two"})
     fake.kid = "two"

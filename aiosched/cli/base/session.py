@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _keyring: Final[ContextVar[Keyring | None]] = ContextVar("aiosched_keyring", default=None)  # of the open database
 
-_LOCK_TIMEOUT: Final = "10s"  # how long a command waits for a lock that another session holds
+LOCK_TIMEOUT: Final = "10s"  # how long a command waits for a lock that another session holds
 ANSWER_SECONDS: Final = 10.0  # how long a request waits for its answer while a scheduler is alive
 
 
@@ -78,7 +78,7 @@ async def open_database(settings: Settings, *, check: bool = True) -> AsyncItera
     _keyring.set(Keyring.of(settings))
     async with (
         address(settings) as dsn,
-        await Database.open(dsn, settings=settings.database, check=check, lock_timeout=_LOCK_TIMEOUT) as db,
+        await Database.open(dsn, settings=settings.database, check=check, lock_timeout=LOCK_TIMEOUT) as db,
     ):
         with _as_our_errors(db.dsn):
             yield db

@@ -43,7 +43,7 @@ _MOST_REPORTS: Final = 20
 _MOST_DAGS: Final = 20  # whose callbacks were given up
 _RELEASED_FOR: Final = 3600.0  # seconds that files of XComs may wait to be removed
 _STORE_SECONDS: Final = 10.0  # that the store may take
-_LOCKED_FOR: Final = 5.0  # seconds after which a lock is a finding
+LOCKED_FOR: Final = 5.0  # seconds after which a lock is a finding
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -262,7 +262,7 @@ async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[F
     found = await admin.info(db, count=False)
     yield Finding("database", "ok", f"PostgreSQL {found.server_version} at {found.address}, {found.database}")
     async with db.acquire() as conn:
-        for holder in await list_lock_holders(conn, seconds=_LOCKED_FOR):
+        for holder in await list_lock_holders(conn, seconds=LOCKED_FOR):
             yield Finding("locks", "error", str(holder), holder.release)
     try:
         await check_schema(db)

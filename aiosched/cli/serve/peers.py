@@ -34,7 +34,7 @@ _MOST_BY_ITSELF: Final = 8
 _ENDING_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 10.0  # at most its lease: whoever is silent for longer is taken over in any case
 _DYING_SECONDS: Final = 5.0  # of a process that is killed: one that waits for a disk does not end
-_AGAIN: Final = (1.0, 30.0)  # seconds before it is started again: at first, and at most
+AGAIN: Final = (1.0, 30.0)  # seconds before it is started again: at first, and at most
 _LONG_LIFE: Final = 60.0  # seconds after which the next death counts as the first one
 
 
@@ -72,7 +72,7 @@ class PeerScheduler:
 
     async def keep(self) -> None:
         """Run it, and start it again whenever it dies, until it is stopped."""
-        pause, longest = _AGAIN
+        pause, longest = AGAIN
         while not self._is_ending:
             began = time.monotonic()
             try:
@@ -84,7 +84,7 @@ class PeerScheduler:
             self._has_drained.set()
             if self._is_ending:
                 return
-            pause = _AGAIN[0] if time.monotonic() - began > _LONG_LIFE else pause
+            pause = AGAIN[0] if time.monotonic() - began > _LONG_LIFE else pause
             logger.warning("scheduler %s ended (%s); starting it again in %.0f s", self.name, end, pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)

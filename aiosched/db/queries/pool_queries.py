@@ -61,8 +61,8 @@ VERSIONS: Final = "SELECT DISTINCT version_id FROM dag_run WHERE state IN ('queu
 # Index: the primary key.
 SPECS: Final = "SELECT id, spec FROM dag_version WHERE id = ANY ($1::bigint[])"
 
-_READ_AT_ONCE: Final = 50  # versions that are read and compiled while nothing else can run
-_MOST_KEPT: Final = 50_000  # versions
+READ_AT_ONCE: Final = 50  # versions that are read and compiled while nothing else can run
+MOST_KEPT: Final = 50_000  # versions
 
 ByPool = Mapping[str, Sequence[PoolMember]]
 _known: Final[WeakKeyDictionary[Database, dict[int, ByPool]]] = WeakKeyDictionary()  # a version does not change
@@ -77,12 +77,12 @@ async def pool_members(db: Database, pool: str) -> list[PoolMember]:
     async with db.acquire() as conn:
         wanted = [int(row["version_id"]) for row in await conn.fetch(VERSIONS)]
         missing = [version for version in wanted if version not in known]
-        for first in range(0, len(missing), _READ_AT_ONCE):
-            for row in await conn.fetch(SPECS, missing[first : first + _READ_AT_ONCE]):
+        for first in range(0, len(missing), READ_AT_ONCE):
+            for row in await conn.fetch(SPECS, missing[first : first + READ_AT_ONCE]):
                 with contextlib.suppress(Exception):  # whatever is wrong with one version, show the others
                     known[row["id"]] = _tasks_by_pool(row["id"], decode_spec(row["spec"]))
     found = [member for version in wanted for member in known.get(version, {}).get(pool, ())]
-    for version in list(itertools.islice(known, max(0, len(known) - _MOST_KEPT))):
+    for version in list(itertools.islice(known, max(0, len(known) - MOST_KEPT))):
         del known[version]
     return found
 

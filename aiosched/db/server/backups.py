@@ -33,7 +33,7 @@ from aiosched.errors import DatabaseError, NotFound, Refused, UnsupportedDatabas
 T = TypeVar("T")
 
 # Where packages install the programs of one version, in addition to PATH.
-_INSTALLED: Final = (
+INSTALLED: Final = (
     "/usr/lib/postgresql/{version}/bin",  # Debian
     "/usr/pgsql-{version}/bin",  # Red Hat
     "/opt/homebrew/opt/postgresql@{version}/bin",
@@ -345,7 +345,7 @@ def _words(file: IO[bytes]) -> str:
 def _pg_dump_for(server_major: int) -> tuple[str, bool]:
     """The pg_dump of the server's version and True; else the newest one that can dump the server and False."""
     bundled = binaries()
-    folders = [Path(form.format(version=server_major)) for form in _INSTALLED]
+    folders = [Path(form.format(version=server_major)) for form in INSTALLED]
     folders += [bundled, bundled.parent.with_name("pginstall") / "bin"]  # the wheel has 18 and 16
     programs = [str(folder / "pg_dump") for folder in folders if (folder / "pg_dump").exists()]
     if (on_path := shutil.which("pg_dump")) is not None:

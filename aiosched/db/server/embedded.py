@@ -98,10 +98,10 @@ _INITDB: Final = (
     "--no-sync",  # synced in one go afterwards
 )
 
-_START_SECONDS: Final = 300.0  # recovery after a crash can take a while
+START_SECONDS: Final = 300.0  # recovery after a crash can take a while
 _STOP_SECONDS: Final = 60.0
 _LOCK_SECONDS: Final = 330.0
-_LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is renamed at the next start
+LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is renamed at the next start
 
 
 class ServerStanding(Enum):
@@ -270,7 +270,7 @@ class EmbeddedPostgres:
 
         If a server process exists but does not answer, wait for it: it is starting or stopping.
         """
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while (found := read_postmaster(self.data_dir)) is not None:
             match ask(found.socket):
                 case ServerAnswer.READY:
@@ -279,7 +279,7 @@ class EmbeddedPostgres:
                 case ServerAnswer.NONE if not runs_on(found.pid, folder_id(self.data_dir), self._place):
                     return None
             if time.monotonic() > deadline:
-                raise self._failed(f"has taken no connections for {_START_SECONDS:.0f} s")
+                raise self._failed(f"has taken no connections for {START_SECONDS:.0f} s")
             self._pause(0.01)
         return None
 
@@ -401,7 +401,7 @@ class EmbeddedPostgres:
         return int(answer)
 
     def _wait_until_ready(self, pid: int) -> Postmaster:
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             found = read_postmaster(self.data_dir)
             # an old file may contain the same pid: containers reuse pids quickly
@@ -410,7 +410,7 @@ class EmbeddedPostgres:
             if not is_alive(pid):
                 raise self._failed("did not start")
             self._pause(0.005)
-        raise self._failed(f"was not ready after {_START_SECONDS:.0f} s")
+        raise self._failed(f"was not ready after {START_SECONDS:.0f} s")
 
     def _failed(self, what: str) -> DatabaseError:
         said = last_complaint(tail(self.log_file))
@@ -418,7 +418,7 @@ class EmbeddedPostgres:
 
     def _rotate_log(self) -> None:
         with contextlib.suppress(FileNotFoundError):
-            if self.log_file.stat().st_size > _LOG_BYTES:
+            if self.log_file.stat().st_size > LOG_BYTES:
                 self.log_file.replace(self.log_file.with_suffix(".log.1"))
 
     # -- stopping ------------------------------------------------------------------------------

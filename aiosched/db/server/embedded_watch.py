@@ -18,7 +18,7 @@ from aiosched.errors import DatabaseError
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0  # seconds
 _SETTLED: Final = 60.0  # seconds; a server that ran for longer is restarted at once
 
@@ -60,7 +60,7 @@ async def _keep_running(server: EmbeddedPostgres) -> None:
     again, started = 0, loop.time()
     due: float | None = None  # when to restart the ended server
     while True:
-        await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
         standing = await asyncio.to_thread(server.check)
         if standing is ServerStanding.FOLDER_GONE:
             raise DatabaseError(f"The folder {server.data_dir} is gone.")

@@ -32,7 +32,7 @@ from aiosched.timeouts import clean_up_timeout
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-_CLOSE_SECONDS: Final = 10.0
+CLOSE_SECONDS: Final = 10.0
 IDLE_IN_TRANSACTION: Final = "10s"  # a suspended process must not hold locks that its peers wait for
 _SESSION: Final = {"timezone": "UTC", "jit": "off", "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION}
 _POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer rejects parameters that it does not know
@@ -79,7 +79,7 @@ class StatementCount:
 
 
 _FIXED_OIDS: Final = 10_000  # lower ones mean the same type on every server, of any version
-_KNOWN_TYPES: Final[dict[frozenset[int], Any]] = {}  # what servers have answered about types with such oids
+KNOWN_TYPES: Final[dict[frozenset[int], Any]] = {}  # what servers have answered about types with such oids
 _NOT_ASKED: Final = SimpleNamespace(name="not asked")  # in place of asyncpg's statement, which replaces an unnamed one
 
 
@@ -94,11 +94,11 @@ class _CountedConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg s
         It asks on each new connection, for `bigint[]` too, and the answer costs the server 10 ms.
         """
         asked = frozenset(typeoids)
-        if asked in _KNOWN_TYPES:
-            return _KNOWN_TYPES[asked], _NOT_ASKED
+        if asked in KNOWN_TYPES:
+            return KNOWN_TYPES[asked], _NOT_ASKED
         types, statement = await super()._introspect_types(typeoids, timeout)
         if max(asked) < _FIXED_OIDS:
-            _KNOWN_TYPES[asked] = types
+            KNOWN_TYPES[asked] = types
         return types, statement
 
     async def copy_records_to_table(self, *args: Any, **kwargs: Any) -> Any:
@@ -252,7 +252,7 @@ class Database:
             await engine.dispose()
         if self._pool is not None:
             try:
-                async with clean_up_timeout(_CLOSE_SECONDS):
+                async with clean_up_timeout(CLOSE_SECONDS):
                     await self.answers.close()
                     await self._pool.close()  # waits until every connection is released
             except TimeoutError:

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
 
-_POLL_SECONDS: Final = 1.0
-_REST_SECONDS: Final = 10.0  # how long the connection is kept without waiters
+POLL_SECONDS: Final = 1.0
+REST_SECONDS: Final = 10.0  # how long the connection is kept without waiters
 
 
 def read_numbers(payload: str) -> list[int]:
@@ -77,15 +77,15 @@ class RequestAnswers:
                 await self._listen_once()
             except Exception as error:  # waiters poll meanwhile
                 logger.warning("cannot listen for answers: %s", error)
-                await asyncio.sleep(_POLL_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
 
     async def _listen_once(self) -> None:
         conn = await self._db.connect(application_name="aiosched answers")
         try:
             await conn.add_listener(APPLIED_CHANNEL, self._on_notification)
             self._wake_all()  # for answers that arrived earlier
-            while not conn.is_closed() and (self._waiting or time.monotonic() < self._left + _REST_SECONDS):  # noqa: ASYNC110
-                await asyncio.sleep(_POLL_SECONDS)
+            while not conn.is_closed() and (self._waiting or time.monotonic() < self._left + REST_SECONDS):  # noqa: ASYNC110
+                await asyncio.sleep(POLL_SECONDS)
         finally:
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)

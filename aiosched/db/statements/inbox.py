@@ -37,7 +37,7 @@ NOTIFY_CHANNEL: Final = "aiosched_news"  # payload: "<kind> <partition>,<partiti
 
 _ERRORS: Final[Mapping[int, type[AioschedError]]] = {kind.exit_code: kind for kind in (NotFound, InternalError)}
 MOST_CHARACTERS: Final = 1_000_000  # of the arguments of a request, as JSON
-_POLL_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 _IDS_PER_NOTIFY: Final = 390  # a payload has less than 8000 bytes, an id up to 19 digits
 
 
@@ -316,7 +316,7 @@ async def wait_applied(db: Database, command_id: int, *, timeout: float) -> Comm
                     break
                 db.answers.listen()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_SECONDS):
+                    async with asyncio.timeout(POLL_SECONDS):
                         await notified.wait()
     return answer
 

@@ -26,7 +26,7 @@ from aiosched.errors import DatabaseError
 RUNS_PER_BATCH: Final = 50
 _ROWS_PER_BATCH: Final = 5_000
 _RUNS_PER_PAGE: Final = 1_000
-_VERSIONS_PER_BATCH: Final = 20  # each scans all runs once more, for its foreign key
+VERSIONS_PER_BATCH: Final = 20  # each scans all runs once more, for its foreign key
 
 Progress = Callable[["Removed"], None]
 OfRuns = Callable[[Sequence["RunName"]], Awaitable[int]]
@@ -272,7 +272,7 @@ async def clean(
             total.add(removed)
             progress(total)
             left = None if left is None else left - 1
-    kinds = {kind: _remover(kind) for kind in _REST} | {"versions": (_remove_versions, _VERSIONS_PER_BATCH)}
+    kinds = {kind: _remover(kind) for kind in _REST} | {"versions": (_remove_versions, VERSIONS_PER_BATCH)}
     for kind, (remove, most) in kinds.items():
         while kind not in but and (left is None or left > 0):
             try:
@@ -360,7 +360,7 @@ def _remover(kind: str) -> tuple[Remover, int]:
 
 async def _remove_versions(conn: DatabaseConnection, before: datetime, partitions: Sequence[int] | None) -> int:
     """Remove one batch of DAG versions that no run uses; a run that is being created keeps its version."""
-    rows = await conn.fetch(_OLD_VERSIONS, before, partitions, _VERSIONS_PER_BATCH)
+    rows = await conn.fetch(_OLD_VERSIONS, before, partitions, VERSIONS_PER_BATCH)
     unused = await unused_versions(conn, [row["id"] for row in rows])
     if unused:
         await conn.execute(DELETE_VERSIONS, sorted(unused))

@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_TIMEOUT: Final = 5.0  # seconds to connect, and for one answer
+TIMEOUT: Final = 5.0  # seconds to connect, and for one answer
 _AT_ONCE: Final = 1.0  # seconds within which a connection fails that the broker has closed
 _MOST_PER_MESSAGE: Final = 0.05  # seconds
 _ANSWERS_WITHIN: Final = 1.0  # seconds in which workers answer; those that do not are taken for gone
 _DECLARED_FOR: Final = 5.0  # seconds
-_OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "amqp": {"read_timeout": _TIMEOUT, "write_timeout": _TIMEOUT, "max_retries": 1},
-    "redis": {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT, "max_retries": 1},
+OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "amqp": {"read_timeout": TIMEOUT, "write_timeout": TIMEOUT, "max_retries": 1},
+    "redis": {"socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT, "max_retries": 1},
 }
 
 
@@ -81,7 +81,7 @@ class Broker:
             if self._is_amqp:
                 producer.channel.tx_commit()  # returns once the broker has them on its disk
 
-        await self._do(work, 3 * _TIMEOUT + len(messages) * _MOST_PER_MESSAGE)
+        await self._do(work, 3 * TIMEOUT + len(messages) * _MOST_PER_MESSAGE)
 
     def _open_producer(self, connection: Any) -> Any:
         """That of the connection; queues are declared again now and then, since somebody may have deleted them."""
@@ -102,7 +102,7 @@ class Broker:
             answers = self._mailbox(connection).multi_call(LOOK, timeout=_ANSWERS_WITHIN)
             return {name: said for answer in answers for name, said in answer.items() if "jobs" in said}
 
-        return await self._do(work, 3 * _TIMEOUT)
+        return await self._do(work, 3 * TIMEOUT)
 
     async def cancel(self, jobs: Iterable[int], *, grace: float) -> None:
         """Tell all workers. Raises EngineUnavailable."""
@@ -110,7 +110,7 @@ class Broker:
         def work(connection: Any) -> None:
             self._mailbox(connection).abcast(CANCEL, {"jobs": list(jobs), "grace": grace})
 
-        await self._do(work, 3 * _TIMEOUT)
+        await self._do(work, 3 * TIMEOUT)
 
     async def lengths(self, queues: Iterable[str]) -> dict[str, int]:
         """How many messages wait in each queue. Raises EngineUnavailable."""
@@ -125,7 +125,7 @@ class Broker:
         def work(connection: Any) -> dict[str, int]:
             return {queue: length(connection, queue) for queue in queues}
 
-        return await self._do(work, 3 * _TIMEOUT)
+        return await self._do(work, 3 * TIMEOUT)
 
     async def _do(self, work: Callable[[Any], T], within: float) -> T:
         loop = asyncio.get_running_loop()
@@ -159,7 +159,7 @@ class Broker:
     def _new_connection(self) -> Any:
         kind = "amqp" if self._is_amqp else "redis"
         make: Any = kombu_connection.Connection
-        return make(self._url, connect_timeout=_TIMEOUT, heartbeat=0, transport_options=_OPTIONS[kind])
+        return make(self._url, connect_timeout=TIMEOUT, heartbeat=0, transport_options=OPTIONS[kind])
 
     @property
     def _is_amqp(self) -> bool:
@@ -182,4 +182,4 @@ class Broker:
             self._is_closed = True
             closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
             self._thread.shutdown(wait=False)
-            await asyncio.wait({closing}, timeout=_TIMEOUT)
+            await asyncio.wait({closing}, timeout=TIMEOUT)

@@ -21,8 +21,8 @@ from aiosched.executors.engines.engine import EngineStatus, EngineUnavailable, E
 
 logger = logging.getLogger(__name__)
 
-_LOOK_EVERY: Final = 5.0  # seconds between two looks at the workers and queues
-_LOOK_FOR_WORKERS: Final = 1.0  # while none is known
+LOOK_EVERY: Final = 5.0  # seconds between two looks at the workers and queues
+LOOK_FOR_WORKERS: Final = 1.0  # while none is known
 _PER_SLOT: Final = 2  # attempts that are sent for each that can run: one runs, one waits on its way
 _MOST_TOGETHER: Final = 20  # jobs in one message: RabbitMQ allows 255 bytes for its id, which names them
 _REMEMBERED: Final = 100_000  # jobs whose places are known; older ones count as the oldest of all
@@ -88,7 +88,7 @@ class CeleryEngine:
                 if not is_failing:
                     logger.warning("%s", error)
                 is_failing = True
-            await asyncio.sleep(_LOOK_EVERY if self._workers else _LOOK_FOR_WORKERS)
+            await asyncio.sleep(LOOK_EVERY if self._workers else LOOK_FOR_WORKERS)
 
     async def _look(self) -> None:
         """First the queues, then the workers: what has left its queue has come to its worker by then."""

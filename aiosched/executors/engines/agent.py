@@ -48,12 +48,12 @@ from aiosched.executors.throughput import Throughput
 
 logger = logging.getLogger(__name__)
 
-_ANNOUNCED_AFTER: Final = 1.0  # seconds after which a start is reported; shorter attempts only report their end
-_LOGS_EVERY: Final = 2.0  # seconds between two parts of a log
-_TRUSTED: Final = 0.9  # of the lease: the rest is for ending processes
+ANNOUNCED_AFTER: Final = 1.0  # seconds after which a start is reported; shorter attempts only report their end
+LOGS_EVERY: Final = 2.0  # seconds between two parts of a log
+TRUSTED: Final = 0.9  # of the lease: the rest is for ending processes
 _AHEAD: Final = 0.25  # seconds of plain functions that may wait here for a slot
 _MOST_AHEAD: Final = 32  # times the slots
-_WAITS_FOR: Final = 2.0  # seconds after which one that waits for a slot is turned away
+WAITS_FOR: Final = 2.0  # seconds after which one that waits for a slot is turned away
 _GIVEN_UP_GRACE: Final = 1.0  # seconds for an attempt whose result nobody wants any more
 
 
@@ -187,7 +187,7 @@ class WorkerAgent:
         if begin.answer.attempt is None:
             logger.info("%s: it is not begun here: %s", name, begin.answer.refusal)
             return None
-        if time.monotonic() >= begin.asked + _TRUSTED * begin.lease:  # this process stood still meanwhile
+        if time.monotonic() >= begin.asked + TRUSTED * begin.lease:  # this process stood still meanwhile
             logger.error("%s: it is not begun here: its lease ended first", name)
             return None
         return self._begin(job, begin.answer.attempt, begin, at)
@@ -202,7 +202,7 @@ class WorkerAgent:
         admitted: asyncio.Future[None] = loop.create_future()
         self._waiting.append(admitted)
         self._admit()
-        timer = loop.call_later(_WAITS_FOR, self._turn_away, admitted)
+        timer = loop.call_later(WAITS_FOR, self._turn_away, admitted)
         try:
             await admitted
             return await at.claim(job.token)
@@ -230,7 +230,7 @@ class WorkerAgent:
             goes_on = partial(self._goes_on, job.id)
             return at.api.post("log", part, dict, token=job.token, worker=self.id, query=where, goes_on=goes_on)
 
-        until = begin.asked + _TRUSTED * begin.lease
+        until = begin.asked + TRUSTED * begin.lease
         self._until = min(self._until, until) if self._running else until
         self._lease = begin.lease
         self._executor.lease_deadline.until = self._until
@@ -303,17 +303,17 @@ class WorkerAgent:
             if now - renewed >= self._lease / 3:
                 renewed = now
                 if await self._renew(list(self._running.values())):
-                    self._until = now + _TRUSTED * self._lease
+                    self._until = now + TRUSTED * self._lease
                     self._executor.lease_deadline.until = self._until if self._running else 0.0
                 continue
             oldest = next(iter(self._unannounced.values()), None)
-            if oldest is not None and now >= oldest.since + _ANNOUNCED_AFTER:
-                if not await self._renew([r for r in self._unannounced.values() if now >= r.since + _ANNOUNCED_AFTER]):
-                    await asyncio.sleep(_ANNOUNCED_AFTER)
+            if oldest is not None and now >= oldest.since + ANNOUNCED_AFTER:
+                if not await self._renew([r for r in self._unannounced.values() if now >= r.since + ANNOUNCED_AFTER]):
+                    await asyncio.sleep(ANNOUNCED_AFTER)
             else:
                 next_at = renewed + self._lease / 3
                 if oldest is not None:
-                    next_at = min(next_at, oldest.since + _ANNOUNCED_AFTER)
+                    next_at = min(next_at, oldest.since + ANNOUNCED_AFTER)
                 await self._next_change(max(next_at - now, 0.01))
 
     async def _renew(self, attempts: Sequence[_Running]) -> bool:
@@ -342,7 +342,7 @@ class WorkerAgent:
 
     async def _ship_logs(self) -> None:
         while True:
-            await asyncio.sleep(_LOGS_EVERY)
+            await asyncio.sleep(LOGS_EVERY)
             for running in list(self._running.values()):
                 if not running.report.done():
                     with contextlib.suppress(AttemptGone, ExecutorError, AttemptStopped):

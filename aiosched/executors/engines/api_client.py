@@ -20,7 +20,7 @@ from aiosched.executors.engines.plain_http import HttpAnswer, PlainHttp
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.05  # seconds before a request is repeated, doubled up to the last
-_LAST_PAUSE: Final = 2.0
+LAST_PAUSE: Final = 2.0
 _TIMEOUT: Final = 20.0  # of one request; some answers wait for another scheduler
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -89,7 +89,7 @@ class ApiClient:
                 logger.warning("the worker API cannot be reached; trying again: %s", problem)
             self._at += 1
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LAST_PAUSE)
+            pause = min(2 * pause, LAST_PAUSE)
             if not goes_on():
                 raise AttemptStopped(f"could not reach the worker API for as long as its lease: {problem}")
 

@@ -26,8 +26,8 @@ from aiosched.executors.engines.engine import EngineStatus, EngineUnavailable, E
 logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT: Final = 5.0  # seconds
-_DIRECT_TIMEOUT: Final = 1.0  # seconds in which a worker answers that can be reached without Dask's scheduler
-_LOOK_EVERY: Final = 5.0  # seconds between two looks at the workers of the cluster
+DIRECT_TIMEOUT: Final = 1.0  # seconds in which a worker answers that can be reached without Dask's scheduler
+LOOK_EVERY: Final = 5.0  # seconds between two looks at the workers of the cluster
 _PER_THREAD: Final = 2  # attempts that Dask is given for each thread: one runs, one waits on its way
 _SEND_EVERY: Final = 0.001  # seconds in which what is submitted is collected; Dask's client takes ten times as long
 
@@ -139,7 +139,7 @@ class DaskEngine:
                 if not is_failing:
                     logger.warning("%s", error)
                 is_failing = True
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(LOOK_EVERY)
 
     async def _look(self, client: Any) -> None:
         try:
@@ -226,7 +226,7 @@ class DaskEngine:
         """Ask a worker itself; through Dask's scheduler, which takes three times as long, if it cannot be reached."""
         if address not in self._out_of_reach:
             try:
-                async with asyncio.timeout(_DIRECT_TIMEOUT):
+                async with asyncio.timeout(DIRECT_TIMEOUT):
                     found = await getattr(client.rpc(address), self._worker.TAKE_JOBS)(texts=texts)
                     return [int(number) for number in found]
             except (OSError, TimeoutError, TypeError, ValueError) as error:

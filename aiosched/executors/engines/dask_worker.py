@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 _PLUGIN: Final = "aiosched"
 TAKE_JOBS: Final = "aiosched_take_jobs"  # the name of `take_jobs` among what a Dask worker answers
 _NOT_READY: Final = "this Dask worker has no agent of aiosched: it is closing, or could not start it"
-_READY_WITHIN: Final = 20.0  # seconds from a worker's first task
+READY_WITHIN: Final = 20.0  # seconds from a worker's first task
 _STOP_GRACE: Final = 2.0  # seconds for the attempts of a worker that closes
 
 
@@ -74,7 +74,7 @@ def _plugin_of(dask_worker: Any) -> AgentPlugin | None:
 
 async def _ready_plugin(dask_worker: Any) -> AgentPlugin:
     """The plugin with its agent: Dask may give a worker tasks before its plugins are set up."""
-    deadline = time.monotonic() + _READY_WITHIN
+    deadline = time.monotonic() + READY_WITHIN
     while (plugin := _plugin_of(dask_worker)) is None or plugin.agent is None:
         if time.monotonic() > deadline:
             raise RuntimeError(_NOT_READY)

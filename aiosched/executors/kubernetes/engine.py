@@ -31,7 +31,7 @@ from aiosched.executors.kubernetes.watching import PodWatch
 logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 16  # requests that are waited for at a time
-_SWEEP_EVERY: Final = 1.0  # seconds
+SWEEP_EVERY: Final = 1.0  # seconds
 _UNEXPECTED_PAUSE: Final = 30.0  # seconds after an error that nobody has foreseen
 _MOST_REFUSED: Final = 10  # jobs that wait for a quota, before no more are accepted
 _PATIENCE: Final = 0.9  # of the time after which a scheduler revokes an attempt: then the quota is named as the reason
@@ -233,7 +233,7 @@ class KubernetesEngine:
 
     async def _sweep_for_ever(self) -> None:
         while True:
-            await self._pods.next_change(_SWEEP_EVERY)
+            await self._pods.next_change(SWEEP_EVERY)
             try:
                 await self._try_refused()
                 await self._pods.sweep()
@@ -241,7 +241,7 @@ class KubernetesEngine:
                 await self._warm.refill()
             except EngineUnavailable as error:
                 logger.debug("pods are cleared up later: %s", error)
-                await asyncio.sleep(_SWEEP_EVERY)
+                await asyncio.sleep(SWEEP_EVERY)
             except Exception:  # about pods as they are stored there, which nobody here has written
                 logger.exception("kubernetes: pods cannot be cleared up")
                 await asyncio.sleep(_UNEXPECTED_PAUSE)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ORPHANED_AFTER: Final = 60.0  # seconds from when a pod was due to be deleted by the scheduler that waits for its job
+ORPHANED_AFTER: Final = 60.0  # seconds from when a pod was due to be deleted by the scheduler that waits for its job
 _HEARD_WITHIN: Final = 45.0  # seconds in which a worker hears with a heartbeat that it is to stop
 _TELL_AGAIN: Final = 5.0  # seconds: its job may have been adopted only after its pod was seen to have ended
 _AT_ONCE: Final = 8  # deletions that are waited for at a time
@@ -145,7 +145,7 @@ class HeldPods:
         if policy == "never" or (policy == "on success" and not held.end.is_success):
             held.delete_at = math.inf  # also if it was to be deleted because its task was cancelled
             return
-        held.delete_at = now if held.job in self.mine else now + _ORPHANED_AFTER
+        held.delete_at = now if held.job in self.mine else now + ORPHANED_AFTER
         self._changed.set()
 
     # -- what is due
@@ -202,7 +202,7 @@ class HeldPods:
         else:
             due = held.seen_at + self.settings.startup_timeout
         if held.job not in self.mine:
-            due += _ORPHANED_AFTER
+            due += ORPHANED_AFTER
         if now >= due:
             words = "" if trouble is None else f": {trouble.reason}"
             waited = round(now - held.seen_at)
@@ -215,6 +215,6 @@ class HeldPods:
             await self.api.delete_pod(metadata["namespace"], metadata["name"], uid=held.uid, grace=held.grace)
         except KubeError as error:
             logger.warning("kubernetes: the pod %s cannot be deleted: %s", metadata["name"], error)
-            held.delete_at = time.monotonic() + _ORPHANED_AFTER
+            held.delete_at = time.monotonic() + ORPHANED_AFTER
             return
         held.is_deleted = True

@@ -31,7 +31,7 @@ _BURST: Final = 1.0  # seconds of the rate that may be used at once
 _LONGEST_PAUSE: Final = 60.0  # seconds for which a Retry-After is believed
 _TOLD_TO_WAIT: Final = 5  # answers 429 to one request before it is given up for now
 _IN_POD: Final = "KUBERNETES_SERVICE_HOST"  # a variable of every pod
-_OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class KubeError(Exception):
@@ -77,8 +77,8 @@ class KubeApi:
                 f"The executor 'kubernetes' cannot read {where}: {error}. Set kubernetes.kubeconfig and "
                 "kubernetes.context, or run where there is a service account."
             ) from error
-        if in_pod and _OWN_NAMESPACE.exists():
-            namespace = _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+        if in_pod and OWN_NAMESPACE.exists():
+            namespace = OWN_NAMESPACE.read_text(encoding="utf-8").strip()
         elif not in_pod:
             namespace = loaded.current_context["context"].get("namespace") or namespace
         made: Any = client.ApiClient(found)

@@ -29,7 +29,7 @@ _RUN_ATTEMPT: Final = ["worker", "run-attempt"]
 _VOLUME: Final = "aiosched-job"
 _FOLDER: Final = "/run/aiosched"
 _KEY: Final = "job.json"
-_GRACE: Final = 10  # seconds that a pod which is deleted leaves to its task, of the 30 that Kubernetes leaves to it
+GRACE: Final = 10  # seconds that a pod which is deleted leaves to its task, of the 30 that Kubernetes leaves to it
 
 _MERGED_BY: Final = {  # lists of a pod that Kubernetes merges by a key (patchMergeKey)
     "containers": "name",
@@ -206,7 +206,7 @@ def _base(options: PodOptions, override: Manifest) -> Manifest:
 def _defaults(options: PodOptions) -> Manifest:
     worker: Manifest = {
         "name": options.container,
-        "args": [*_RUN_ATTEMPT, "--grace", str(_GRACE), f"{_FOLDER}/{_KEY}"],
+        "args": [*_RUN_ATTEMPT, "--grace", str(GRACE), f"{_FOLDER}/{_KEY}"],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }

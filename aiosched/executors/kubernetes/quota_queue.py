@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from aiosched.core.values.worker_messages import Job
 
-_FIRST_PAUSE: Final = 2.0  # seconds between two tries, doubled up to the last while they are in vain
+FIRST_PAUSE: Final = 2.0  # seconds between two tries, doubled up to the last while they are in vain
 _LAST_PAUSE: Final = 30.0
 
 
@@ -23,7 +23,7 @@ class RefusedJob(NamedTuple):
 @dataclass(slots=True)
 class _Line:
     again_at: float
-    pause: float = _FIRST_PAUSE
+    pause: float = FIRST_PAUSE
     jobs: dict[int, RefusedJob] = field(default_factory=dict)  # by id, the next to be tried first
 
 
@@ -42,7 +42,7 @@ class QuotaQueue:
 
     def refuse(self, job: Job, namespace: str, reason: str, *, now: float) -> bool:
         """A job was refused: it comes last in its namespace; returns whether it is new."""
-        line = self._lines.setdefault(namespace, _Line(now + _FIRST_PAUSE))
+        line = self._lines.setdefault(namespace, _Line(now + FIRST_PAUSE))
         known = line.jobs.pop(job.id, None)
         line.jobs[job.id] = RefusedJob(job, reason, now if known is None else known.since)
         if known is not None:
@@ -54,7 +54,7 @@ class QuotaQueue:
         """A job waits no more: it has its pod, or is not needed."""
         for namespace, line in list(self._lines.items()):
             if line.jobs.pop(job, None) is not None:
-                line.pause = _FIRST_PAUSE
+                line.pause = FIRST_PAUSE
                 if not line.jobs:
                     del self._lines[namespace]
 

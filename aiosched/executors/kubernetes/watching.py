@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _SHORTEST_WATCH: Final = 60  # seconds: a connection that has died unnoticed is noticed soon after
 _LONGEST_WATCH: Final = 90
 _FAILURES: Final = 3  # of watches in a row, after which everything is listed again
-_FIRST_PAUSE: Final = 0.5  # seconds after an error, doubled up to the last, and spread by half
+FIRST_PAUSE: Final = 0.5  # seconds after an error, doubled up to the last, and spread by half
 _LAST_PAUSE: Final = 15.0
 
 
@@ -78,7 +78,7 @@ class PodWatch:
                 self._failed(error)
                 if failures >= _FAILURES:
                     version = None
-            await asyncio.sleep(min(_FIRST_PAUSE * 2**failures, _LAST_PAUSE) * random.uniform(0.5, 1.5))
+            await asyncio.sleep(min(FIRST_PAUSE * 2**failures, _LAST_PAUSE) * random.uniform(0.5, 1.5))
             failures += 1
 
     def _receive(self, kind: str, pod: Manifest) -> None:

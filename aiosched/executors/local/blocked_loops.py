@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 NOTICED: Final = 1.0  # seconds without a heartbeat after which a loop counts as blocked
 MOST_SHOWN: Final = 1000  # attempts of one worker
-_MOST_BLOCKED: Final = 4  # blocked workers for which additional ones are started
+MOST_BLOCKED: Final = 4  # blocked workers for which additional ones are started
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class BlockedLoops:
         if self._timer is None:
             self._timer = self._loop.call_later(PERIOD, self._check)
         open_ = [link for link in workers if self._takes_new(link)] if self._now else workers
-        if not open_ and len(workers) >= processes + _MOST_BLOCKED:
+        if not open_ and len(workers) >= processes + MOST_BLOCKED:
             open_ = workers
         best = min(open_, key=lambda link: len(link.attempts), default=None)
         return None if best is None or (best.attempts and len(open_) < processes) else best

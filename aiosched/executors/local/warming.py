@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 256  # files
 PATIENCE: Final = 5.0  # seconds that attempts wait at least for an import of their file that has begun
-_GRACE: Final = 5.0  # seconds beyond the time limit of imports, which the worker itself enforces
+GRACE: Final = 5.0  # seconds beyond the time limit of imports, which the worker itself enforces
 _MOST_REMEMBERED: Final = 10_000
 
 
@@ -95,7 +95,7 @@ class Warming:
         self._under_way[file] = _Import(
             link,
             self._loop.call_later(max(PATIENCE, patience), self._let_go, file),
-            self._loop.call_later(self._time_limit + _GRACE, self._overdue, file),
+            self._loop.call_later(self._time_limit + GRACE, self._overdue, file),
         )
         link.warm(run)
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _AT_ONCE: Final = 200  # entries of one transaction
 _PATIENCE: Final = 5.0  # seconds that connecting and sending may take
 _REST: Final = 2.0  # seconds between two looks for new entries
-_REST_IF_AWAY: Final = 30.0
+REST_IF_AWAY: Final = 30.0
 _REST_WITHOUT: Final = 60.0  # seconds between two passes if nothing is sent
 _REST_OF_OTHERS: Final = 10.0
 
@@ -56,7 +56,7 @@ class AuditSyslog:
             return _REST_WITHOUT
         sent = await self._send(session.env.db, self._receiver)
         if sent is None:
-            return _REST_IF_AWAY
+            return REST_IF_AWAY
         return 0.0 if sent == _AT_ONCE else _REST
 
     async def _send(self, db: Database, receiver: Receiver) -> int | None:

@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 _BATCHES_PER_PASS: Final = 20
 _SHARE: Final = 0.25  # of the time, for removing history while more of it is too old than one pass removes
 _STATES_PER_PASS: Final = 5_000
-_ENTRIES_PER_PASS: Final = 5_000  # of the audit log
+ENTRIES_PER_PASS: Final = 5_000  # of the audit log
 _RENDERED_PER_PASS: Final = 500  # runs
 _MOST_NAMED: Final = 5  # in one line of the log
 _FOLDERS_PER_STEP: Final = 1_000
-_PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove, at most
+PAUSE: Final = 5.0  # seconds until the next pass while there is more to remove, at most
 _LITTLE: Final = 60.0  # the same after a pass that has removed all history that was too old
 _DAY: Final = 86_400.0
-_REST: Final = 3600.0  # seconds until the next pass otherwise
+REST: Final = 3600.0  # seconds until the next pass otherwise
 
 
 async def retain(session: Session) -> float | None:
@@ -50,13 +50,13 @@ async def retain(session: Session) -> float | None:
     if session.membership.draining:
         return None
     if 0 in session.cache.partitions and await _remove_expired(session):
-        return _PAUSE
+        return PAUSE
     if 0 in session.cache.partitions and await _remove_audit(session, settings.audit.retention_days):
-        return _PAUSE
+        return PAUSE
     if settings.core.num_dag_runs_to_retain_rendered_fields and await _forget_rendered(session):
-        return _PAUSE
+        return PAUSE
     if not (settings.scheduler.retention_days or settings.logs.retention_days):
-        return _REST
+        return REST
     if settings.scheduler.retention_days:
         pause = await _remove_history(session, settings.scheduler.retention_days)
         if pause is not None:
@@ -65,7 +65,7 @@ async def retain(session: Session) -> float | None:
         await _remove_old_logs(session, settings.logs_folder, settings.logs.retention_days)
     if settings.logs.retention_days and settings.logs.remote is not None and 0 in session.cache.partitions:
         await _remove_old_remote_logs(session, settings.logs.retention_days)
-    return _REST
+    return REST
 
 
 async def _remove_expired(session: Session) -> bool:
@@ -80,12 +80,12 @@ async def _remove_audit(session: Session, days: float) -> bool:
         return False
     before = session.env.clock.now() - timedelta(days=days)
     async with session.env.db.transaction() as conn:
-        number = await purge(conn, before, limit=_ENTRIES_PER_PASS)
+        number = await purge(conn, before, limit=ENTRIES_PER_PASS)
         if number:
             await record(conn, AuditKind.AUDIT_REMOVED, number=number, before=before)
     if number:
         logger.info("removed %d entries of the audit log of before %s", number, before.isoformat(timespec="minutes"))
-    return number >= _ENTRIES_PER_PASS
+    return number >= ENTRIES_PER_PASS
 
 
 async def _forget_rendered(session: Session) -> bool:
@@ -123,10 +123,10 @@ async def _remove_history(session: Session, days: float) -> float | None:
     if removed.runs:
         logger.info("removed %d runs that ended before %s", removed.runs, before.isoformat(timespec="minutes"))
     if failed:  # it is left out for a while
-        return _PAUSE
+        return PAUSE
     if removed.runs < _BATCHES_PER_PASS * RUNS_PER_BATCH:
         return _LITTLE if removed.runs else None
-    return min((session.env.clock.monotonic() - began) * (1 / _SHARE - 1), _PAUSE)
+    return min((session.env.clock.monotonic() - began) * (1 / _SHARE - 1), PAUSE)
 
 
 async def _remove_old_logs(session: Session, logs: Path, days: float) -> None:

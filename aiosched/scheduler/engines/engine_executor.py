@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 _MOST_AT_ONCE: Final = 1000  # attempts stored in one statement
 _FIRST_PAUSE: Final = 0.1  # seconds before something is tried again, doubled up to the last
 _LAST_PAUSE: Final = 5.0
-_WATCH_EVERY: Final = 0.5  # seconds between two looks at how many attempts the engine takes
+WATCH_EVERY: Final = 0.5  # seconds between two looks at how many attempts the engine takes
 _CHECK_EVERY: Final = 10.0  # seconds between two comparisons of what waits with what the engine has
 _AHEAD: Final = 0.25  # seconds of work that is sent beyond the slots: about the way to a worker and back
 _MOST_AHEAD: Final = 32  # times the slots
@@ -309,7 +309,7 @@ class EngineExecutor:
     async def _watch_slots(self) -> None:
         slots = self.engine.slots, self.engine.async_slots
         while True:
-            await asyncio.sleep(_WATCH_EVERY)
+            await asyncio.sleep(WATCH_EVERY)
             before, slots = slots, (self.engine.slots, self.engine.async_slots)
             if slots[0] > before[0] or slots[1] > before[1]:
                 self.on_growth()

@@ -27,7 +27,7 @@ from aiosched.scheduler.state.metrics import Histogram
 
 logger = logging.getLogger(__name__)
 
-_STALL_SECONDS: Final = 1.0
+STALL_SECONDS: Final = 1.0
 _PUBLISHED_STALL: Final = 3.0  # seconds after which others are informed
 _OURS: Final = str(Path(__file__).parents[2])
 
@@ -81,7 +81,7 @@ class Heartbeat:
                 self._loop.call_soon_threadsafe(self._beat)
             return
         stalled = self.stalled()
-        if stalled >= _STALL_SECONDS and not self._reported:
+        if stalled >= STALL_SECONDS and not self._reported:
             self._reported = True
             logger.warning("the event loop is blocked for %.1f s by %s", stalled, self.where())
         self.is_urgent = self.is_urgent or (stalled >= _PUBLISHED_STALL and not self._stall_published)

@@ -51,8 +51,8 @@ from aiosched.scheduler.state.wakeup import Wakeup, run_loop
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE: Final = 0.05  # seconds before the first retry; doubled for each further one, up to _LAST_PAUSE
-_LAST_PAUSE: Final = 2.0
+_FIRST_PAUSE: Final = 0.05  # seconds before the first retry; doubled for each further one, up to LAST_PAUSE
+LAST_PAUSE: Final = 2.0
 _MOST_UNREPEATED: Final = 5  # sessions in a row that may end by errors which did not come again for any DAG alone
 _LONG_LIFE: Final = 5.0  # a session that lived for more seconds than this resets the pause
 
@@ -132,7 +132,7 @@ class Incarnation:
                 session.env.metrics.recoveries += 1
                 logger.warning("%s; reading everything again", _summary(error), exc_info=is_unrepeated and error)
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, _LAST_PAUSE)
+                pause = min(pause * 2, LAST_PAUSE)
             finally:
                 session.close()
 

@@ -34,8 +34,8 @@ from aiosched.scheduler.membership.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS: Final = 1.0
-_FIRST_RETRY: Final = 0.05  # seconds before the first reconnect; doubled for each further one, up to _POLL_SECONDS
+POLL_SECONDS: Final = 1.0
+_FIRST_RETRY: Final = 0.05  # seconds before the first reconnect; doubled for each further one, up to POLL_SECONDS
 _RECONNECT_SECONDS: Final = 0.5  # a living scheduler has this long to take its lock again on a new connection
 _SAFETY: Final = 0.8  # trusted share of the lease: the clocks of two machines may run at slightly different rates
 _LAST_MOMENT: Final = 0.9  # share of the lease after which a worker process that still runs attempts ends itself
@@ -147,7 +147,7 @@ class Lease:
         retry = _FIRST_RETRY
         try:
             while not self._stop.is_set():
-                pause = _POLL_SECONDS
+                pause = POLL_SECONDS
                 try:
                     async with asyncio.timeout(self._seconds / 3):  # a half-open connection must not block us
                         pause = await self._poll()
@@ -166,7 +166,7 @@ class Lease:
                     self._drop_connection()
                     if not self._stop.is_set():
                         self._poll_requested.clear()  # whatever ended the connection does not cut the pause short
-                    pause, retry = retry, min(2 * retry, _POLL_SECONDS)
+                    pause, retry = retry, min(2 * retry, POLL_SECONDS)
                 if not self.trusted():
                     self._call_main_loop(self._on_view, None)
                     await self._watch_stuck_loop()
@@ -221,7 +221,7 @@ class Lease:
         if self._incarnation not in {peer.incarnation for peer in view.peers}:
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
         self._call_main_loop(self._on_view, self._suspicions.confirm(view))
-        return _RECONNECT_SECONDS if self._suspicions else _POLL_SECONDS
+        return _RECONNECT_SECONDS if self._suspicions else POLL_SECONDS
 
     def _is_stuck(self) -> bool:
         """Whether the main loop has made no progress for as long as the lease lasts."""
@@ -244,7 +244,7 @@ class Lease:
                 if self._on_stuck is not None:
                     self._on_stuck(where)
                 return
-            await self._rest(_POLL_SECONDS)
+            await self._rest(POLL_SECONDS)
 
     def _receive_end(self, conn: DatabaseConnection) -> None:
         """Connect again at once, unless this thread has dropped the connection itself."""

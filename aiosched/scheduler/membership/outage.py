@@ -7,7 +7,7 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE: Final = 0.5  # seconds before the first retry; doubled for each further one, up to _LAST_PAUSE
+FIRST_PAUSE: Final = 0.5  # seconds before the first retry; doubled for each further one, up to _LAST_PAUSE
 _LAST_PAUSE: Final = 2.0
 _SAY_AGAIN: Final = 30.0  # seconds after which an unchanged failure is logged again
 
@@ -16,7 +16,7 @@ class DatabaseOutage:
     """The failures since the database could be used last."""
 
     def __init__(self) -> None:
-        self._pause = _FIRST_PAUSE
+        self._pause = FIRST_PAUSE
         self._said: tuple[str, float] | None = None  # the failure that was logged last, and when
 
     def failed(self, error: BaseException, *, now: float) -> float:
@@ -32,4 +32,4 @@ class DatabaseOutage:
         """The database can be used, perhaps again."""
         if self._said is not None:
             logger.warning("database: it can be used again")
-        self._pause, self._said = _FIRST_PAUSE, None
+        self._pause, self._said = FIRST_PAUSE, None

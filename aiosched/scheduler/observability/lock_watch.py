@@ -19,7 +19,7 @@ from aiosched.scheduler.journal.journal import Journal, Transaction
 logger = logging.getLogger(__name__)
 
 _EVERY: Final = 10.0  # seconds between two looks
-_WAITED: Final = 10.0  # for how long a wait must have lasted
+WAITED: Final = 10.0  # for how long a wait must have lasted
 
 
 class LockWatch:
@@ -55,7 +55,7 @@ async def _holders(db: Database) -> list[LockHolder]:
     try:
         conn = await db.connect(application_name="aiosched lock watch")
         try:
-            return await list_lock_holders(conn, seconds=_WAITED)
+            return await list_lock_holders(conn, seconds=WAITED)
         finally:
             await conn.close()
     except Exception as error:  # whatever it is: this never ends a scheduler

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 _REPORTS_PER_TRANSACTION: Final = 500
 _UNSENT: Final = "its scheduler had queued it, and was interrupted before it handed it out"
-_MOST_UNAPPLIED: Final = 5_000  # reports of other schedulers in memory
+MOST_UNAPPLIED: Final = 5_000  # reports of other schedulers in memory
 
 
 async def poll_remote_attempts(session: Session) -> float | None:
@@ -103,7 +103,7 @@ async def receive_remote_reports(session: Session, conn: DatabaseConnection, par
     If there are more, they are read when these are applied (`notifications.has_reports`); returns who sent them.
     """
     partitions, unapplied = list(partitions), _unapplied(session)
-    if len(unapplied) < _MOST_UNAPPLIED:
+    if len(unapplied) < MOST_UNAPPLIED:
         left_alone = session.cache.unreadable.runs
         reports, unreadable, is_cut = await read_reports(conn, partitions, but=unapplied, but_runs=left_alone)
         session.env.attempts.receive_stored(session.env.engines.remarked(reports))

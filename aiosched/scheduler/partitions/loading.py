@@ -52,11 +52,11 @@ from aiosched.scheduler.state.version_reading import readable_versions
 
 logger = logging.getLogger(__name__)
 
-_DAGS_PER_LOAD: Final = 250  # that are held at once, each with its next run
+DAGS_PER_LOAD: Final = 250  # that are held at once, each with its next run
 _ROWS_PER_LOAD: Final = 2_000  # of DAGs that are compared with what is held
-_PARTITIONS_PER_LOAD: Final = 8  # as long as it is not known how many DAGs they have
+PARTITIONS_PER_LOAD: Final = 8  # as long as it is not known how many DAGs they have
 _RUNS_PER_LOAD: Final = 200
-_TASKS_PER_LOAD: Final = 5_000  # of these runs together, unless a single run has more
+TASKS_PER_LOAD: Final = 5_000  # of these runs together, unless a single run has more
 _ROWS_PER_CHECK: Final = 250  # that a board gets before others may have a turn
 _WITH_ATTEMPT: Final = HOLDING_SLOT | {TaskState.DEFERRED}  # or with a trigger that waits
 _NO_ENDS: Final[Ends] = MappingProxyType({})
@@ -119,7 +119,7 @@ def _chunks(session: Session, runs: Iterable[Run]) -> Iterator[list[Run]]:
     chunk, tasks = list[Run](), 0
     for run in runs:
         size = len(session.cache.versions[run.version_id][1].task_ids)
-        if chunk and (len(chunk) >= _RUNS_PER_LOAD or tasks + size > _TASKS_PER_LOAD):
+        if chunk and (len(chunk) >= _RUNS_PER_LOAD or tasks + size > TASKS_PER_LOAD):
             yield chunk
             chunk, tasks = [], 0
         chunk.append(run)
@@ -179,15 +179,15 @@ async def _load_dags(session: Session, partitions: set[int]) -> None:
             rows = await _readable_dags(session, conn, stored)
             there.update(row.dag_id for row in rows)
             changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
-            for first in range(0, len(changed), _DAGS_PER_LOAD):
-                await _hold_dags(session, conn, changed[first : first + _DAGS_PER_LOAD])
+            for first in range(0, len(changed), DAGS_PER_LOAD):
+                await _hold_dags(session, conn, changed[first : first + DAGS_PER_LOAD])
     for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:
         cache.drop_dag(dag_id)
 
 
 def _partition_pages(cache: StateCache, partitions: Iterable[int]) -> Iterator[list[int]]:
     """The partitions, as many at a time as have about `_ROWS_PER_LOAD` DAGs, to judge by those that are held."""
-    at_once = _PARTITIONS_PER_LOAD
+    at_once = PARTITIONS_PER_LOAD
     if cache.partitions:
         at_once = max(1, _ROWS_PER_LOAD * len(cache.partitions) // max(len(cache.dags), 1))
     wanted = sorted(partitions)

@@ -47,8 +47,8 @@ from aiosched.scheduler.services.questions import Question, QuestionRetry, Trust
 from aiosched.scheduler.services.sla_services import sla_misses
 from aiosched.scheduler.services.xcom_services import reserve_xcoms
 
-_PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, with the same request
-_MOST_VERSIONS: Final = 500  # whose task indexes are cached
+PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, with the same request
+MOST_VERSIONS: Final = 500  # whose task indexes are cached
 
 Service = Callable[[Database, Question], Awaitable[Any]]  # -> JSON values
 
@@ -124,7 +124,7 @@ class DatabaseServices:
             if unreadable:
                 raise Refused(str(unreadable[0]))
             tasks = versions[version].spec.tasks
-            if len(self._indexes) >= _MOST_VERSIONS:
+            if len(self._indexes) >= MOST_VERSIONS:
                 del self._indexes[next(iter(self._indexes))]
             self._indexes[version] = {task.task_id: index for index, task in enumerate(tasks)}
         indexes = self._indexes[version]
@@ -237,9 +237,9 @@ async def _ask_owner(
         command = await inbox.add_command(
             conn, verb=verb, dag_id=dag_id, args=args, requested_by=who, request=question.id, keyring=keyring
         )
-    result = await inbox.wait_applied(db, command, timeout=_PATIENCE)
+    result = await inbox.wait_applied(db, command, timeout=PATIENCE)
     if result is None:
-        raise TimedOut(f"No scheduler has answered the request to {verb} {dag_id!r} within {_PATIENCE:.0f} s.")
+        raise TimedOut(f"No scheduler has answered the request to {verb} {dag_id!r} within {PATIENCE:.0f} s.")
     if result.error is not None:
         raise result.error
     return result.result

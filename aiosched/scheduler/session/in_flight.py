@@ -12,7 +12,7 @@ from aiosched.core.values.states import TaskState
 from aiosched.scheduler.state.attempts import Attempts
 from aiosched.scheduler.state.cache import StateCache
 
-_A_SECOND: Final = 10_000  # attempts that may be walked, on average
+A_SECOND: Final = 10_000  # attempts that may be walked, on average
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class InFlight:
 
     def count(self, attempts: Attempts, cache: StateCache, now: float) -> None:
         """Count again, unless the last counting was expensive and is not old."""
-        if now - self.at < self.walked / _A_SECOND - 1.0:
+        if now - self.at < self.walked / A_SECOND - 1.0:
             return
         self.at, self.walked = now, len(attempts.in_flight)
         self.queued = self.running = 0

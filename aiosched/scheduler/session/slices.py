@@ -11,7 +11,7 @@ from aiosched.errors import Refused
 
 T = TypeVar("T")
 
-_SLICE_SECONDS: Final = 0.005
+SLICE_SECONDS: Final = 0.005
 _ITEMS_PER_CHECK: Final = 16
 BUDGET_SECONDS: Final = 10.0  # of computing for one request
 
@@ -30,7 +30,7 @@ class Slices:
     async def pause(self) -> None:
         """Pause, if it is time."""
         used = self._seconds() - self._since
-        if used >= _SLICE_SECONDS:
+        if used >= SLICE_SECONDS:
             self.spent += used
             await asyncio.sleep(0)
             self._since = self._seconds()

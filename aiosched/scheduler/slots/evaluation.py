@@ -29,9 +29,9 @@ from aiosched.scheduler.state.decision_context import DecisionContext
 logger = logging.getLogger(__name__)
 
 # So that other coroutines get their turn, and other DAGs' decisions are stored in between:
-_REPORTS_PER_PASS: Final = 500
-_DECISIONS_PER_PASS: Final = 500  # about the task instances of one DAG …
-_DECISIONS_IN_ALL: Final = 5_000  # … and of all of them
+REPORTS_PER_PASS: Final = 500
+DECISIONS_PER_PASS: Final = 500  # about the task instances of one DAG …
+DECISIONS_IN_ALL: Final = 5_000  # … and of all of them
 
 
 async def evaluate(context: DecisionContext) -> float | None:
@@ -52,14 +52,14 @@ def decide(context: DecisionContext, now: datetime) -> None:
     cache = context.cache
     failures = [*check_queue(context, now), *_apply_reports(context, now), *_wake_due(context, now)]
     left: dict[str, float] = {}  # decisions, by DAG
-    in_all: float = _DECISIONS_IN_ALL
+    in_all: float = DECISIONS_IN_ALL
     unfinished: list[Board] = []
     while cache.work.to_evaluate:  # a change in one run may affect the runs after it
         to_evaluate, cache.work.to_evaluate = cache.work.to_evaluate, {}
         for board in to_evaluate:
             dag_id = board.run.dag_id
             try:
-                own = left.get(dag_id, _DECISIONS_PER_PASS)
+                own = left.get(dag_id, DECISIONS_PER_PASS)
                 rest = most = min(own, in_all)
                 if most:
                     rest = board.evaluate(now, most)
@@ -95,10 +95,10 @@ def _apply_reports(context: DecisionContext, now: datetime) -> list[DagFailure]:
 def _bring_forward(context: DecisionContext) -> int:
     """Put the reports of this pass before all others, each DAG's oldest; returns how many they are."""
     boards, reports = context.cache.boards, context.attempts.reports
-    if len(reports) <= _REPORTS_PER_PASS:
+    if len(reports) <= REPORTS_PER_PASS:
         return len(reports)
     dags = [board.run.dag_id if (board := boards.get(report.key.run)) else "" for report in reports]
-    shares = fair_shares(Counter(dags), _REPORTS_PER_PASS)
+    shares = fair_shares(Counter(dags), REPORTS_PER_PASS)
     now, later = deque[Report](), []
     for report, dag_id in zip(reports, dags, strict=True):
         if shares[dag_id]:

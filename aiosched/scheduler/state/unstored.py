@@ -12,7 +12,7 @@ from aiosched.core.values.messages import Report
 from aiosched.core.values.states import TaskState
 from aiosched.scheduler.state.changes import Changes
 
-_MOST_WAITING: Final = 200  # rows of one run in one commit that only say that their task waits for a slot
+MOST_WAITING: Final = 200  # rows of one run in one commit that only say that their task waits for a slot
 
 
 @dataclass(slots=True)
@@ -53,9 +53,9 @@ def rows_to_store(rows: RowEffects) -> dict[Instance, None]:
     a restart.
     """
     rows.changed.update(rows.lazy)
-    if not rows.later and len(rows.changed) <= _MOST_WAITING:
+    if not rows.later and len(rows.changed) <= MOST_WAITING:
         return rows.changed
-    now, later, room = dict[Instance, None](), rows.later, _MOST_WAITING
+    now, later, room = dict[Instance, None](), rows.later, MOST_WAITING
     for instance in rows.changed:
         if instance.state is not TaskState.SCHEDULED or instance.stored_state is not TaskState.NONE:
             now[instance] = None

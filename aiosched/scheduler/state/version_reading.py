@@ -15,7 +15,7 @@ from aiosched.scheduler.state.cache import StateCache
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 100  # documents that are read and decoded while nothing else can run
+AT_ONCE: Final = 100  # documents that are read and decoded while nothing else can run
 _TASKS_AT_ONCE: Final = 500  # of the versions that are compiled meanwhile
 
 
@@ -35,7 +35,7 @@ async def readable_versions(cache: StateCache, conn: DatabaseConnection, ids: It
     """Load the DAG versions that are not held yet; returns those of `ids` that are held now."""
     wanted = set(ids)
     missing = iter(wanted - cache.versions.keys())
-    while some := list(islice(missing, _AT_ONCE)):
+    while some := list(islice(missing, AT_ONCE)):
         await _read(cache, conn, some)
     return wanted & cache.versions.keys()
 

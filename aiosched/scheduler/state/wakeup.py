@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-_FEW: Final = 1000
+FEW: Final = 1000
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Timers(Generic[T]):
 
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, int, T]] = []
-        self._most = _FEW  # when the heap has grown to that many entries, those that are no longer wanted are removed
+        self._most = FEW  # when the heap has grown to that many entries, those that are no longer wanted are removed
         self._there: set[tuple[datetime, T]] = set()
         self._order = itertools.count()
 
@@ -132,7 +132,7 @@ class Timers(Generic[T]):
         self._heap = [entry for entry in self._heap if is_wanted(entry[2])]
         heapq.heapify(self._heap)
         self._there = {(at, what) for at, _, what in self._heap}
-        self._most = max(_FEW, 2 * len(self._heap))
+        self._most = max(FEW, 2 * len(self._heap))
 
     @property
     def earliest(self) -> datetime | None:

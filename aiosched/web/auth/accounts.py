@@ -42,7 +42,7 @@ from aiosched.web.server.problems import Problem
 logger = logging.getLogger(__name__)
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_REMEMBERED_SECONDS: Final = 5.0  # seconds for which the owner of a session is cached
+REMEMBERED_SECONDS: Final = 5.0  # seconds for which the owner of a session is cached
 _REMEMBERED: Final = 10_000  # such owners
 _DEVICE_SECONDS: Final = 365 * 24 * 3600.0
 _LONGEST_ID: Final = 3500  # characters of an ID token in a cookie: browsers keep 4,096 with its name
@@ -303,7 +303,7 @@ class Accounts:
             owner = await web_sessions.find_session(
                 self._db, token_hash, idle_seconds=self.idle_seconds, local=self.is_local
             )
-            self._known[token_hash] = known = now + _REMEMBERED_SECONDS, owner
+            self._known[token_hash] = known = now + REMEMBERED_SECONDS, owner
             self._known.move_to_end(token_hash)
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)

@@ -40,7 +40,7 @@ COOKIE: Final = "aiosched_login"
 FLOW_SECONDS: Final = 600
 NO_ID_TOKEN: Final = "-"  # in the place of one that is too large for a cookie
 _KEPT_SECONDS: Final = 3600.0
-_AGAIN_SECONDS: Final = 30.0  # before the keys are fetched again because of an unknown one
+AGAIN_SECONDS: Final = 30.0  # before the keys are fetched again because of an unknown one
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 _LEEWAY: Final = 60
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -239,7 +239,7 @@ class Provider:
 
         now = time.monotonic()
         fetched = None if self._keys is None else self._keys[0]
-        if self._keys is None or fetched is None or now - fetched > (_AGAIN_SECONDS if refresh else _KEPT_SECONDS):
+        if self._keys is None or fetched is None or now - fetched > (AGAIN_SECONDS if refresh else _KEPT_SECONDS):
             document = await self._ask("GET", str((await self._described())["jwks_uri"]))
             try:
                 self._keys = now, KeySet.import_key_set(document)  # type: ignore[arg-type]

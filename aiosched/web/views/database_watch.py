@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_ASK_SECONDS: Final = 1.0
-_ANSWER_SECONDS: Final = 1.5  # of one attempt
-_ATTEMPTS: Final = 2
-_PATIENCE: Final = 1.0  # seconds that work may take before the database is asked
+ASK_SECONDS: Final = 1.0
+ANSWER_SECONDS: Final = 1.5  # of one attempt
+ATTEMPTS: Final = 2
+PATIENCE: Final = 1.0  # seconds that work may take before the database is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class DatabaseWatch:
     async def is_lost_before(self, work: asyncio.Task[Any]) -> bool:
         """Whether the database is away before `work` is done. Asks it only if the work takes long."""
         if self.outage is None:
-            await asyncio.wait({work}, timeout=_PATIENCE)
+            await asyncio.wait({work}, timeout=PATIENCE)
         if work.done():
             return False
         with self.wanted():
@@ -124,7 +124,7 @@ class DatabaseWatch:
             while self._wanted or self.outage is not None:
                 self._note(await self._failure())
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_ASK_SECONDS):
+                    async with asyncio.timeout(ASK_SECONDS):
                         await self._closed.wait()
         finally:
             self._work = None
@@ -150,9 +150,9 @@ class DatabaseWatch:
     async def _failure(self) -> BaseException | None:
         """What is wrong with the database; None if it answers."""
         failure: BaseException | None = None
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             try:
-                async with asyncio.timeout(_ANSWER_SECONDS):
+                async with asyncio.timeout(ANSWER_SECONDS):
                     await self._ask()
             except health.DATABASE_FAILURES as error:
                 failure = error

@@ -43,14 +43,14 @@ from aiosched.web.views.live_status import STATUS_SECONDS, LiveStatus
 logger = logging.getLogger(__name__)
 
 _KEPT: Final = 2_000  # patches that are kept for browsers that reconnect
-_QUEUED: Final = 500  # patches that may queue up for a slow browser
-_SPREAD_SECONDS: Final = 0.4
+QUEUED: Final = 500  # patches that may queue up for a slow browser
+SPREAD_SECONDS: Final = 0.4
 _WATCH_AGAIN: Final = 20.0
-_POLL_INTERVAL: Final = 2.0  # seconds between polls of the fleet
-_ASK_SECONDS: Final = 15.0  # between two questions about what a user may see
-_AGAIN_SECONDS: Final = 2.0
-_MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
-_MOST_PATCHED: Final = 500  # changed instances in one patch; for more, the browser reads the run again
+POLL_INTERVAL: Final = 2.0  # seconds between polls of the fleet
+ASK_SECONDS: Final = 15.0  # between two questions about what a user may see
+AGAIN_SECONDS: Final = 2.0
+MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
+MOST_PATCHED: Final = 500  # changed instances in one patch; for more, the browser reads the run again
 _NO_DAG: Final = ""  # no DAG has this id: only for those who see everything
 _KINDS: Final = {"dags": "dag", "pools": "pool", "assets": "asset"}  # of NOTIFYs to schedulers
 
@@ -84,7 +84,7 @@ class Subscriber:
 
     def __init__(self, runs: frozenset[int], seen: Seen = None) -> None:
         self.runs, self.seen = runs, seen
-        self.messages: asyncio.Queue[bytes | None] = asyncio.Queue(_QUEUED)
+        self.messages: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
 
     def gets(self, message: LiveMessage) -> bool:
         """Whether a message is for this page."""
@@ -170,14 +170,14 @@ class Hub:
                 for message in self._missed(last, subscriber):
                     yield message
                 loop = asyncio.get_running_loop()
-                end, ask_at, tell_at = loop.time() + self._longest, loop.time() + _ASK_SECONDS, 0.0
+                end, ask_at, tell_at = loop.time() + self._longest, loop.time() + ASK_SECONDS, 0.0
                 while not self._closed.is_set() and loop.time() < end:
                     if asking is None and loop.time() >= ask_at:
                         asking = asyncio.ensure_future(sees())
                         await asyncio.wait({asking}, timeout=STATUS_SECONDS)
                     if asking is not None and asking.done():
                         subscriber.seen, asking = asking.result(), None
-                        ask_at = loop.time() + _ASK_SECONDS
+                        ask_at = loop.time() + ASK_SECONDS
                     if loop.time() >= tell_at:
                         yield self._status.message()
                         tell_at = loop.time() + STATUS_SECONDS
@@ -232,7 +232,7 @@ class Hub:
                     raise
                 logger.warning("live changes: %s", error)
                 self._has_missed = True
-                await asyncio.sleep(_AGAIN_SECONDS)
+                await asyncio.sleep(AGAIN_SECONDS)
                 await self._watch.until_it_answers()
         self._states.clear()
         self._status.forget()
@@ -262,13 +262,13 @@ class Hub:
                 if loop.time() >= poll_at:
                     await self._publish_fleet(conn)
                     await self._publish_quarantine(conn)
-                    poll_at = loop.time() + _POLL_INTERVAL
+                    poll_at = loop.time() + POLL_INTERVAL
                 self._awake.clear()
                 await self._publish_changes()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_INTERVAL):
+                    async with asyncio.timeout(POLL_INTERVAL):
                         await self._awake.wait()
-                await asyncio.sleep(_SPREAD_SECONDS)
+                await asyncio.sleep(SPREAD_SECONDS)
         finally:
             self.listening.clear()
             self._conn = None
@@ -348,7 +348,7 @@ class Hub:
         `counts` has the current number of instances in each state for each task with changes, so that a page that shows
         no single instances needs to read nothing.
         """
-        rows = await live_queries.read_states(self._db, run, limit=_MOST_TASKS)
+        rows = await live_queries.read_states(self._db, run, limit=MOST_TASKS)
         now = {(row.task_index, row.map_index): row for row in rows}
         before = self._states.get(run, {})
         self._states[run] = now
@@ -356,13 +356,13 @@ class Hub:
         if not changed:
             return
         patch: dict[str, Any] = {"kind": "task", "run": run}
-        if len(rows) < _MOST_TASKS:
+        if len(rows) < MOST_TASKS:
             counts: dict[int, Counter[str]] = {index: Counter() for index, _ in changed}
             for row in rows:
                 if row.task_index in counts:
                     counts[row.task_index][row.state or TaskState.NONE.value] += 1
             patch["counts"] = counts
-        if len(changed) > _MOST_PATCHED or before.keys() - now.keys():
+        if len(changed) > MOST_PATCHED or before.keys() - now.keys():
             patch["many"] = True
         else:
             patch["tasks"] = [msgspec.to_builtins(now[key]) for key in changed]

@@ -14,9 +14,9 @@ import asyncpg
 
 from aiosched.db.server.dsn import address_of
 from aiosched.db.server.embedded import EmbeddedPostgres
+from tests.patience import PATIENCE
 
 NOT_SYNCED = {"fsync": "off"}  # commits are written before they are answered, not forced to the disk
-_PATIENCE = 120.0  # seconds until a server that restarts must answer
 
 
 class Postgres:
@@ -51,7 +51,7 @@ class Postgres:
         """Stop the whole server and start it again. `immediate` is a crash: the next start recovers."""
         pid = int((self._server.data_dir / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGINT if how == "fast" else signal.SIGQUIT)
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             while _state(pid) not in "ZX":  # noqa: ASYNC110  # it is not our child
                 await asyncio.sleep(0.01)
         self._forget()
@@ -59,7 +59,7 @@ class Postgres:
 
     async def ask(self, query: str, *args: Any) -> list[Any]:
         """The rows of a statement that may be sent twice, from a connection that is made anew when it is lost."""
-        async with self._one_at_a_time, asyncio.timeout(_PATIENCE):
+        async with self._one_at_a_time, asyncio.timeout(PATIENCE):
             while True:
                 try:
                     if self._watcher is None or self._watcher.is_closed():
