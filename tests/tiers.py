@@ -25,7 +25,6 @@ EXAMPLES: Final = {"quick": 25, "rest": 200, "all": 200}
 SLOW: Final[Mapping[str, str]] = {
     "airflow/test_airflow_examples.py": "wheels of Airflow, from the package index",
     "airflow/test_beside_airflow.py": "Airflow",
-    "authoring/test_object_storage.py": "fsspec, universal_pathlib",
     "backends/test_aws_backends.py": "moto",
     "backends/test_google_backend.py": "google-cloud-secret-manager",
     "backends/test_vault_backend.py": "hvac and a vault",

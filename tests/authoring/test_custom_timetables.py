@@ -129,6 +129,7 @@ def test_with_catchup_all_runs_since_the_start_are_listed_and_without_the_latest
     assert past[0].run_after.hour == start.hour
 
 
+@pytest.mark.slow
 def test_a_long_past_without_catchup_is_not_walked_through() -> None:
     timetable = Every(timedelta(minutes=1))
     runs = listed(timetable, start=NOW - timedelta(days=3650), catchup=False).runs
@@ -297,6 +298,7 @@ def test_a_wrong_timetable_is_an_error_of_its_file_that_names_the_remedy(
     assert (caught.value.file or "").endswith("test_custom_timetables.py")
 
 
+@pytest.mark.slow
 def test_too_many_runs_are_refused_without_catchup_too() -> None:
     with pytest.raises(TimetableError, match="more than 1000 runs in 3 hours"):
         spec_of(Every(timedelta(seconds=1)), catchup=False)

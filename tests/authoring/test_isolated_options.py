@@ -72,6 +72,7 @@ async def test_a_branch_to_an_unknown_task_is_an_error() -> None:
 # ---- serializers
 
 
+@pytest.mark.slow
 async def test_cloudpickle_takes_what_pickle_does_not() -> None:
     def operator(serializer: str) -> ExternalPythonOperator:
         return ExternalPythonOperator(

@@ -38,6 +38,7 @@ def test_files_are_checked_and_dags_tested_without_a_scheduler_and_a_broken_bund
     assert (tmp_path / "said").read_text().splitlines() == ["first old old", "second old oldold"]
 
 
+@pytest.mark.slow
 def test_commands_name_the_bundle_and_the_commit_and_doctor_says_what_is_wrong(
     tmp_path: Path, dsn: str, repository: Repository
 ) -> None:

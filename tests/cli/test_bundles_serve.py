@@ -142,6 +142,7 @@ def test_after_kill_9_in_mid_run_the_next_scheduler_ends_the_run_with_the_old_co
     assert {line for line in said(tmp_path) if line.startswith("first")} == {"first old old"}
 
 
+@pytest.mark.slow
 def test_a_pinned_folder_keeps_the_code_of_a_run_also_on_a_machine_that_has_only_the_database(
     tmp_path: Path, dsn: str
 ) -> None:

@@ -63,6 +63,7 @@ def test_until_idle_runs_what_is_due_and_ends(tmp_path: Path, dsn: str) -> None:
     assert {json.loads(line)["level"] for line in err.splitlines()} <= {"info"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reason",
     [
@@ -136,6 +137,7 @@ def test_the_first_signal_lets_running_tasks_finish(tmp_path: Path, dsn: str, nu
     assert Cli(dsn).json("runs", "show", "once")["counts"] == {"success": 1}
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_them_and_nothing_is_lost(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path, "await asyncio.sleep(600)")
 
@@ -150,6 +152,7 @@ def test_the_second_signal_ends_them_and_nothing_is_lost(tmp_path: Path, dsn: st
     assert run["tasks"][0]["state"] not in ("success", "failed")
 
 
+@pytest.mark.slow
 def test_the_grace_ends_too(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path, "await asyncio.sleep(600)")
 
@@ -186,6 +189,7 @@ def test_run_duration_ends_it_in_order(tmp_path: Path, dsn: str) -> None:
     assert process.returncode == 0, err
 
 
+@pytest.mark.slow
 def test_not_idle_within_the_run_duration_is_exit_code_124(tmp_path: Path, dsn: str) -> None:
     put_dag(tmp_path, "await asyncio.sleep(600)")
 
@@ -244,6 +248,7 @@ def test_what_cannot_work_is_said_at_once(
     assert said in result.stderr
 
 
+@pytest.mark.slow
 def test_an_empty_external_database_is_migrated_only_on_request(tmp_path: Path, empty_dsn: str) -> None:
     with serve(tmp_path, empty_dsn, "--until-idle") as process:
         _, refused = process.communicate(timeout=60)
@@ -319,6 +324,7 @@ async def test_stop_requests_listen_to_signals() -> None:
     assert requests.count == 1
 
 
+@pytest.mark.slow
 def test_the_web_server_ends_before_its_embedded_database(tmp_path: Path, short_path: Path) -> None:
     (tmp_path / "dags").mkdir()
     command = [sys.executable, "-m", "aiosched", "serve", "-o", "json", "--home", str(short_path / "home")]

@@ -61,6 +61,7 @@ def until_idle(folder: Path, dsn: str, *words: str) -> str:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "delay",
     [0.1, pytest.param(2.5, marks=pytest.mark.slow)],  # seconds between the kill and the next start

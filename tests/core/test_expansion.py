@@ -439,6 +439,7 @@ class TestGroups:
 
 
 class TestSize:
+    @pytest.mark.slow
     @pytest.mark.parametrize("shape", ["task", "group", "group with an early rule", "chain of tasks"])
     def test_ten_thousand_instances_expand_and_finish(self, shape: str) -> None:
         board = _expand_and_finish(shape, 10_000)

@@ -182,6 +182,7 @@ def test_it_runs_as_an_ordinary_user_even_if_we_are_root(postgres: EmbeddedPostg
     assert stat.S_IMODE(data.st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_an_ordinary_user_needs_no_rights_at_all(short_path: Path) -> None:
     home = short_path / "home"
     home.mkdir(mode=0o700)
@@ -257,6 +258,7 @@ def test_a_path_too_long_for_a_socket_gets_a_private_short_one(short_path: Path)
         folder.rmdir()
 
 
+@pytest.mark.slow
 def test_a_socket_path_of_just_the_limit_stays_in_the_data_directory(short_path: Path) -> None:
     room = SOCKET_PATH_BYTES - len("/.s.PGSQL.1234") - len(str(short_path)) - 1
     server = EmbeddedPostgres(short_path / ("x" * room), durable=False)
@@ -285,6 +287,7 @@ def test_two_processes_share_one_server_and_the_last_one_ends_it(postgres: Embed
     assert not is_running(postgres.data_dir)
 
 
+@pytest.mark.slow
 def test_two_users_in_one_process_count_as_two(data_dir: Path) -> None:
     first, second = (EmbeddedPostgres(data_dir, durable=False) for _ in range(2))
     assert first.start_blocking() == second.start_blocking()
@@ -296,6 +299,7 @@ def test_two_users_in_one_process_count_as_two(data_dir: Path) -> None:
     assert not is_running(data_dir)
 
 
+@pytest.mark.slow
 async def test_first_starts_at_the_same_moment_make_one_server(data_dir: Path) -> None:
     servers = [EmbeddedPostgres(data_dir, durable=False) for _ in range(4)]
 
@@ -309,6 +313,7 @@ async def test_first_starts_at_the_same_moment_make_one_server(data_dir: Path) -
 # -- what it survives ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_terminal_does_not_reach_the_server(data_dir: Path) -> None:
     with another_process(data_dir) as process:
         dsn = line_of(process)
@@ -344,6 +349,7 @@ def test_a_killed_server_is_recovered_with_everything_committed(data_dir: Path) 
     assert answer == 42
 
 
+@pytest.mark.slow
 def test_pid_files_whose_number_now_belongs_to_somebody_else_do_not_stop_a_start(postgres: EmbeddedPostgres) -> None:
     port = address_of(postgres.start_blocking()).port
     names = ["postmaster.pid", f".s.PGSQL.{port}.lock"]
@@ -363,6 +369,7 @@ def test_pid_files_whose_number_now_belongs_to_somebody_else_do_not_stop_a_start
         stranger.kill()
 
 
+@pytest.mark.slow
 def test_a_broken_pid_file_does_not_stop_a_start(postgres: EmbeddedPostgres) -> None:
     postgres.start_blocking()
     postgres.stop_blocking()
@@ -373,6 +380,7 @@ def test_a_broken_pid_file_does_not_stop_a_start(postgres: EmbeddedPostgres) -> 
     assert ask(postgres.start_blocking(), "SELECT 1") == 1
 
 
+@pytest.mark.slow
 def test_a_first_start_that_was_killed_half_way_is_repeated(postgres: EmbeddedPostgres) -> None:
     half = postgres.data_dir.with_name("pg.new")
     (half / "base").mkdir(parents=True)
@@ -382,6 +390,7 @@ def test_a_first_start_that_was_killed_half_way_is_repeated(postgres: EmbeddedPo
     assert not half.exists()
 
 
+@pytest.mark.slow
 def test_a_server_whose_data_was_removed_does_not_take_its_successor_along(postgres: EmbeddedPostgres) -> None:
     first = postgres.start_blocking()
     pid = server_pid(postgres.data_dir)
@@ -399,6 +408,7 @@ def test_a_server_whose_data_was_removed_does_not_take_its_successor_along(postg
     assert ask(second, "SELECT 1") == 1
 
 
+@pytest.mark.slow
 def test_a_big_log_is_put_aside(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiosched.db.server.embedded.LOG_BYTES", 10)
     for _ in range(2):

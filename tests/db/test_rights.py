@@ -179,6 +179,7 @@ def columns_in_order(dump: str) -> list[str]:
 # -- as people meet it -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_commands_name_the_grant_and_print_the_sql(place: Place, tmp_path: Path) -> None:
     cli = Cli(place.dsn)
     grant = f"    GRANT CREATE ON SCHEMA public TO {place.role};\n"

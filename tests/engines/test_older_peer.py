@@ -63,6 +63,7 @@ async def test_what_has_not_begun_does_not_begin_beside_its_next_try(
     assert len(calls(waits)) == 2
 
 
+@pytest.mark.slow
 async def test_what_runs_ends_with_the_next_heartbeat_of_its_worker(
     short_lease: None, settings: Settings, engine: AgentEngine, waits: Path, older: Older
 ) -> None:

@@ -86,6 +86,7 @@ async def test_who_blocks_the_loop_is_named_in_its_log_and_for_those_beside_it(
     await until(lambda: not executor.blocked_loops.figures())
 
 
+@pytest.mark.slow
 async def test_new_coroutines_go_to_another_worker_while_one_is_blocked_for_long(
     start_local: StartLocal, door: Path, reports: Reports
 ) -> None:
@@ -106,6 +107,7 @@ async def test_new_coroutines_go_to_another_worker_while_one_is_blocked_for_long
     assert str((await reports.of(blocks)).pid) not in pids
 
 
+@pytest.mark.slow
 async def test_a_loop_that_c_code_holds_is_noticed_too(start_local: StartLocal, door: Path, reports: Reports) -> None:
     executor = await start_local(async_workers=1)
     holds = attempt("hold", is_async=True, number=1)
@@ -118,6 +120,7 @@ async def test_a_loop_that_c_code_holds_is_noticed_too(start_local: StartLocal, 
     assert (await reports.of(holds)).outcome is Outcome.SUCCESS
 
 
+@pytest.mark.slow
 async def test_workers_beside_blocked_ones_are_not_without_limit(
     start_local: StartLocal, door: Path, reports: Reports, monkeypatch: pytest.MonkeyPatch
 ) -> None:

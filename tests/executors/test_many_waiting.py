@@ -56,6 +56,7 @@ async def test_ten_thousand_sensors_wait_in_one_process(
     assert executor.open_async_slots == MANY
 
 
+@pytest.mark.slow
 async def test_ten_thousand_triggers_wait_beside_the_tasks(
     start_local: StartLocal, dags_folder: Path, reports: Reports
 ) -> None:

@@ -103,6 +103,7 @@ async def test_an_import_that_hangs_holds_up_its_attempts_for_a_while_and_ends_w
     assert not executor._queue.warming.suits(expected().run)
 
 
+@pytest.mark.slow
 async def test_a_worker_that_cannot_be_interrupted_in_an_import_is_ended(
     start_local: StartLocal, reports: Reports, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ async def test_a_dag_in_two_bundles_is_an_error_that_names_both_files(
     }
 
 
+@pytest.mark.slow
 async def test_a_bundle_that_cannot_be_read_is_an_import_error_and_keeps_its_dags_over_a_restart(
     bench: Bench,
     settings: Settings,

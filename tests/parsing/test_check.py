@@ -24,6 +24,7 @@ async def test_without_paths_the_dags_folder_is_checked_by_its_rules(tmp_path: P
     assert [(o.name, o.error is None) for o in outcomes] == [("a.py", True), ("loop", False)]
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_named_is_parsed_in_any_case(tmp_path: Path) -> None:
     write(tmp_path, "dags/.aioschedignore", "*")
     inside = write(tmp_path, "dags/sub/quiet.py", "x = 1")

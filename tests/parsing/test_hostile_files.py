@@ -229,6 +229,7 @@ def test_what_a_crashing_file_printed_is_kept(outcomes: dict[str, ParsedFile]) -
     assert "aiosched/parsing" not in traceback
 
 
+@pytest.mark.slow
 async def test_a_printing_storm_is_capped(tmp_path: Path) -> None:
     storm = "for n in range(1_000_000):\n    print('line', n)\nraise ValueError('after the storm')"
     settings = settings_for(tmp_path, import_timeout=60, file_timeout=90)

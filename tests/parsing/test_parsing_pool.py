@@ -49,6 +49,7 @@ async def test_a_killed_supervisor_is_replaced_and_its_file_parsed_again(pool: P
     assert [d.dag_id for d in (await parsing).dags] == ["a"]
 
 
+@pytest.mark.slow
 async def test_a_supervisor_that_is_killed_twice_is_an_error_of_the_file(pool: ParsingPool, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     waits = f"import os\nopen({str(tmp_path / 'fifo')!r}, 'w').write(str(os.getppid()))\nwhile True: pass\n"
@@ -92,6 +93,7 @@ async def test_closing_the_pool_ends_what_it_runs(tmp_path: Path) -> None:
     assert pool.pids == []
 
 
+@pytest.mark.slow
 async def test_a_released_pool_starts_again_with_the_next_file(pool: ParsingPool, tmp_path: Path) -> None:
     file = file_at(write(tmp_path, "a.py", dag_source("a")))
     await pool.parse(file)

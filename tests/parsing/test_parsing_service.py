@@ -147,6 +147,7 @@ async def test_a_change_of_data_parses_those_who_read_it(bench: Bench, change: s
             await bench.heard.next()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.py", "helper.py"])
 async def test_what_is_written_while_it_is_imported_is_parsed_again(bench: Bench, tmp_path: Path, name: str) -> None:
     go, began, settings = tmp_path / "go", tmp_path / "began", bench.settings
@@ -355,6 +356,7 @@ async def test_a_cancelled_parser_ends_its_processes(bench: Bench) -> None:
     assert parser._pool.pids == []
 
 
+@pytest.mark.slow
 async def test_a_folder_is_read_when_the_files_of_others_are_read_too(bench: Bench) -> None:
     bench.write("one.py", dag_source("a"))
     bench.write("broken.py", "from aiosched import DAG\nraise ValueError('no')")

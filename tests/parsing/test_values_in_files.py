@@ -234,6 +234,7 @@ async def test_a_look_up_waits_for_a_database_that_comes_back(tmp_path: Path) ->
     assert ids(outcome) == ["back"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("default", ["", ", 'default'"])
 async def test_a_database_that_stays_away_makes_the_outcome_void(tmp_path: Path, default: str) -> None:
     async def gone(kind: str, name: str, file: str) -> Value:
@@ -248,6 +249,7 @@ async def test_a_database_that_stays_away_makes_the_outcome_void(tmp_path: Path,
     assert (outcome.unanswered, caught.unanswered) == (True, True)
 
 
+@pytest.mark.slow
 async def test_an_import_that_ends_while_it_waits_for_an_answer_is_void(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +321,7 @@ async def test_a_variable_that_is_added_later_mends_the_file_by_itself(bench: Be
         assert await bench.heard.next() == ["added"], "without a request: it is parsed often"
 
 
+@pytest.mark.slow
 async def test_a_file_keeps_its_dags_while_the_database_does_not_answer(
     bench: Bench, store: SecretStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

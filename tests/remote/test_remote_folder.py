@@ -174,6 +174,7 @@ def test_a_url_that_cannot_be_used_is_named_without_its_password(url: str, optio
         RemoteFolder(url, options, setting="xcom.remote")
 
 
+@pytest.mark.slow
 def test_nothing_imports_the_package_before_a_folder_is_opened() -> None:
     modules = "aiosched.scheduler.service, aiosched.executors.worker.worker, aiosched.web.app, aiosched.remote.uploads"
     code = f"import sys, {modules}; print('fsspec' in sys.modules)"

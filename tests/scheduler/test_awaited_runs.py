@@ -81,6 +81,7 @@ async def test_with_a_limit_of_one_and_wait_for_downstream(dsn: str, clock: Fake
         await it.assert_consistent()
 
 
+@pytest.mark.slow
 async def test_a_scheduler_that_begins_anew_finds_out_who_is_waited_for(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, patient(limit=1)) as it:
         await the_first_has_failed(it, behind=2)

@@ -75,6 +75,7 @@ async def test_a_callback_of_a_task_that_raises_names_its_try(
     ]
 
 
+@pytest.mark.slow
 async def test_a_callback_that_takes_its_scheduler_down_names_its_run(
     dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:

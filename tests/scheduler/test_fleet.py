@@ -202,6 +202,7 @@ async def test_a_second_scheduler_gets_half_and_when_it_goes_the_first_gets_it_b
         await until(lambda: len(owned(first)) == PARTITIONS, "all partitions to come back")
 
 
+@pytest.mark.slow
 async def test_three_schedulers_share_fairly(dsn: str, clock: FakeClock) -> None:
     async with (
         running(dsn, clock) as first,
@@ -277,6 +278,7 @@ async def test_requests_reach_the_owner_wherever_they_are_made(dsn: str, clock: 
         assert sum(count for _, count in answered) == 2 * len(specs)
 
 
+@pytest.mark.slow
 async def test_a_new_dag_is_seen_by_its_owner_whoever_registered_it(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as first, running(dsn, clock, settle=False) as second:
         await balanced(first, second)

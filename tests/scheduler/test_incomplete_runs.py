@@ -83,6 +83,7 @@ def after_each_part(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], Any]) 
 # -- the others -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_another_dag_gets_its_run_between_two_parts_of_a_large_one(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ async def test_unfinished_runs_are_read_in_pages_and_none_is_missing(
         assert set((await it.runs("d")).values()) == {"success"}
 
 
+@pytest.mark.slow
 async def test_runs_with_many_tasks_are_loaded_few_at_a_time(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ async def test_runs_with_many_tasks_are_loaded_few_at_a_time(
         await it.assert_consistent()
 
 
+@pytest.mark.slow
 async def test_dags_are_held_few_at_a_time_and_none_is_missing(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

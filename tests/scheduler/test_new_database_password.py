@@ -102,6 +102,7 @@ async def test_a_fleet_goes_on_with_a_new_password_and_loses_nothing(
     assert [(row["state"], row["count"]) for row in rows] == [("success", 60)]
 
 
+@pytest.mark.slow
 async def test_sessions_that_are_open_stay_when_the_password_changes(
     settings: Settings, server: ExternalServer, tmp_path: Path
 ) -> None:
@@ -116,6 +117,7 @@ async def test_sessions_that_are_open_stay_when_the_password_changes(
             await new.close()
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_gone_is_named(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "password").unlink()
 

@@ -357,6 +357,7 @@ class OwnedLock(asyncio.Lock):
         super().release()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "statement"), [(outbox_statements, "begin_deliveries"), (deadlines, "mark_missed")])
 async def test_a_partition_stays_while_callbacks_of_it_are_asked_for_or_handed_out(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str

@@ -89,6 +89,7 @@ async def test_what_waits_behind_a_suspect_is_not_counted_with_it(
     assert seen == {suspect: 2, behind: 0}
 
 
+@pytest.mark.slow
 async def test_errors_that_the_owner_survives_do_not_count(
     dsn: str, clock: FakeClock, db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ async def test_a_pool_whose_figures_are_wrong_stops_only_what_waits_for_it(
         assert it.scheduler.metrics.quarantines == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "state"),
     [

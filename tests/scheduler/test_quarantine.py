@@ -248,6 +248,7 @@ async def test_what_fails_for_every_dag_concerns_none_of_them(dsn: str, clock: F
         assert await conn.fetch("SELECT 1 FROM dag_quarantine") == []
 
 
+@pytest.mark.slow
 async def test_the_pause_grows_with_each_failure_in_a_row(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("bad")) as it:
         with broken(Board, "evaluate"):
@@ -336,6 +337,7 @@ async def test_failures_are_forgotten_when_a_dag_has_worked_for_ten_minutes(dsn:
         assert await it.fetch("SELECT failures FROM dag_quarantine") == []
 
 
+@pytest.mark.slow
 async def test_a_result_that_came_during_quarantine_counts_when_the_partition_has_moved_meanwhile(
     dsn: str, clock: FakeClock
 ) -> None:

@@ -121,6 +121,7 @@ async def test_a_dag_in_quarantine_is_not_idle_and_what_is_waited_for_is_told(ds
         )
 
 
+@pytest.mark.slow
 async def test_a_dag_that_works_again_is_waited_for_to_its_end(dsn: str, clock: FakeClock) -> None:
     executor = ScriptedExecutor(clock, script=succeeding)
     async with running(dsn, clock, two_tasks("bad"), executor=executor) as it:

@@ -146,6 +146,7 @@ async def test_a_pool_that_is_deleted_by_hand_while_tasks_use_it_loses_only_its_
 # -- instances and runs -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["used = 0", "used = 9999"])
 async def test_a_wrong_pool_row_ends_no_scheduler_of_a_fleet(dsn: str, clock: FakeClock, column: str) -> None:
     async with (
@@ -280,6 +281,7 @@ async def test_a_lease_row_that_is_deleted_by_hand_is_made_again(dsn: str, clock
         assert await it.runs(dag_in(7)) == {"r": "success"}
 
 
+@pytest.mark.slow
 async def test_a_partition_that_is_taken_away_by_hand_is_no_longer_held(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, chain(dag_in(7), 2)) as it:
         await it.trigger(dag_in(7), "r")

@@ -186,6 +186,7 @@ async def test_a_report_that_can_be_applied_in_time_is_not_set_aside(dsn: str, c
         assert await set_aside_rows(it) == []
 
 
+@pytest.mark.slow
 async def test_an_attempt_of_another_scheduler_is_lost_when_its_report_is_set_aside(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("bad"), dag("good")) as first:
         await first.trigger("bad", "r")
@@ -267,6 +268,7 @@ async def test_a_report_that_cannot_be_set_aside_stays_and_others_are_set_aside(
         await it.assert_consistent()
 
 
+@pytest.mark.slow
 async def test_a_crash_between_setting_aside_and_losing_the_attempt_loses_it_later(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("bad"), dag("good")) as first:
         await first.trigger("bad", "r")

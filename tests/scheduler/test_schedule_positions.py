@@ -71,6 +71,7 @@ async def fail(it: Running) -> None:
     await it.settled()
 
 
+@pytest.mark.slow
 async def test_a_continuous_dag_that_fails_at_once_pauses_longer_after_each_failure(dsn: str, clock: FakeClock) -> None:
     spec = dag("d", schedule="@continuous", start_date=NEW_YEAR - DAY, catchup=False, max_active_runs=1)
     async with running(dsn, clock, spec) as it:

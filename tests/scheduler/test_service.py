@@ -256,6 +256,7 @@ async def test_what_is_asked_of_a_dag_file_at_the_start_waits_until_the_folder_i
             await scheduler.trigger("b")
 
 
+@pytest.mark.slow
 async def test_a_parser_that_meets_an_unforeseen_error_is_started_again(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,6 +261,7 @@ async def test_a_restart_neither_loses_nor_doubles_a_miss(dsn: str, clock: FakeC
         assert [row[0] for row in rows] == [again, new]
 
 
+@pytest.mark.slow
 async def test_two_schedulers_record_each_miss_once(dsn: str, clock: FakeClock) -> None:
     specs = [hourly(f"d{number}") for number in range(8)]
     async with running(dsn, clock, *specs) as one:

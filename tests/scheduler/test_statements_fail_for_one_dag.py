@@ -160,7 +160,10 @@ CALLED: Final = (
 NIGHTLY: Final = os.environ.get("AIOSCHED_NIGHTLY") == "1"
 
 
-@pytest.mark.parametrize("name", CALLED if NIGHTLY else CALLED[1::4])
+TRIED = CALLED if NIGHTLY else CALLED[1::4]
+
+
+@pytest.mark.parametrize("name", [TRIED[0], *(pytest.param(name, marks=pytest.mark.slow) for name in TRIED[1:])])
 async def test_a_function_with_statements_that_fails_for_one_dag_concerns_no_other(
     dsn: str, clock: FakeClock, name: str
 ) -> None:

@@ -231,6 +231,7 @@ async def test_tasks_that_depend_on_a_run_with_an_unknown_state_wait(dsn: str, d
         assert await works(it)
 
 
+@pytest.mark.slow
 async def test_a_callback_of_a_run_in_an_unknown_state_is_kept(dsn: str, db: Database, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", has_success_callback=True), dag("other")) as it:
         await it.trigger("d", "r")
@@ -265,6 +266,7 @@ async def test_runs_in_an_unknown_state_do_not_stop_a_continuous_schedule(
 # -- the rest ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_callback_of_an_unknown_kind_is_kept_and_others_are_delivered(
     dsn: str, db: Database, clock: FakeClock
 ) -> None:
@@ -347,6 +349,7 @@ def test_demands_of_other_versions_are_read_as_far_as_they_are_known() -> None:
     assert read_demands("[]")[0] == {}
 
 
+@pytest.mark.slow
 async def test_the_demand_of_a_peer_that_cannot_be_read_does_not_stop_the_pool(
     dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:

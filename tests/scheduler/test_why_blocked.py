@@ -6,6 +6,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from aiosched import Scheduler
 from aiosched.config import Settings
 from aiosched.core.values.states import RunState
@@ -38,6 +40,7 @@ busy()
 """
 
 
+@pytest.mark.slow
 async def test_why_names_who_blocks_the_loop_of_a_worker(dsn: str, tmp_path: Path) -> None:
     dags, door = tmp_path / "dags", tmp_path / "door"
     dags.mkdir()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import pytest
+
 from benchmarks.simulate_year import FIRST, schedules, simulate_once
 
 NIGHTLY = os.environ.get("AIOSCHED_NIGHTLY") == "1"
@@ -14,6 +16,7 @@ DAYS = 365 if NIGHTLY else 4
 BUDGET = 60.0 if NIGHTLY else 6.0
 
 
+@pytest.mark.slow
 async def test_200_mixed_schedules_simulate_quickly_and_twice_alike() -> None:
     one = await simulate_once(schedules(200), FIRST + timedelta(days=DAYS))
     two = await simulate_once(schedules(200), FIRST + timedelta(days=DAYS))
@@ -29,6 +32,7 @@ async def test_the_invariants_hold_after_every_commit_of_a_mixed_week() -> None:
     assert outcome.runs > 100
 
 
+@pytest.mark.slow
 def test_decisions_do_not_depend_on_the_order_of_hashes() -> None:
     program = """
 import asyncio, datetime

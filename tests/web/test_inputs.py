@@ -82,6 +82,7 @@ async def test_pages_follow_each_other(scheduler: Scheduler, live: httpx2.ASGITr
         assert second["next_cursor"] is None
 
 
+@pytest.mark.slow
 async def test_the_command_line_answers_as_the_user_of_this_machine(
     dsn: str, scheduler: Scheduler, live: httpx2.ASGITransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from aiosched.web.auth.sight import Sight
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.problems import Problem
 
-_NAMED: Final = 1_000  # dependents that an answer names; with more, not all can be checked
+NAMED: Final = 1_000  # dependents that an answer names; with more, not all can be checked
 
 
 async def check_dependents(request_client: RequestClient, sight: Sight, dag_id: str, request: Clear) -> None:
@@ -28,7 +28,7 @@ async def check_dependents(request_client: RequestClient, sight: Sight, dag_id: 
     dependents = (await seen_preview(request_client, sight, dag_id, request)).get("dependents") or ()
     others = {each["dag_id"] for each in dependents} - {dag_id}
     allowed = [await sight.may(other, Role.OPERATOR) for other in sorted(others)]
-    if len(dependents) >= _NAMED or not all(allowed):
+    if len(dependents) >= NAMED or not all(allowed):
         raise Problem(
             403,
             "role-too-low",
