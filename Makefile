@@ -56,13 +56,13 @@ simulate: ## simulated fleets, many seeds (SEEDS=20000; A= adds options: A='--se
 mutants: ## which tests notice a change of the code, tried on a sample: hours (A='--number 200 --seed 1')
 	python -m tools.mutants $(A)
 
-pythons: ## tests on each of Python 3.11, 3.12 and 3.13 that is here (T= selects)
+pythons: ## the quick tier on each of Python 3.11, 3.12 and 3.13 that is here (T= selects)
 	.ci/pythons all $(T)
 
-lowest: ## tests with the lowest versions that pyproject.toml allows (T= selects)
+lowest: ## the quick tier with the lowest versions that pyproject.toml allows (T= selects)
 	.ci/pythons lowest $(T)
 
-newest: ## tests with the newest versions that pyproject.toml allows (T= selects)
+newest: ## the quick tier with the newest versions that pyproject.toml allows (T= selects)
 	.ci/pythons newest $(T)
 
 lock: ## renew the lock files, which the image and CI install (UPGRADE=1: the newest versions)
