@@ -109,6 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # ten thousand tests and their modules: collections of garbage need not look at them
+    gc.set_threshold(20_000)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -296,6 +296,7 @@ def test_a_retry_and_a_cleared_run_have_the_old_code_also_if_it_has_to_be_fetche
     assert said(here) == ["first new new", "second new newnew"]
 
 
+@pytest.mark.slow
 def test_a_version_that_is_gone_is_tried_again_and_then_says_what_to_do(live: Callable[[str], Live]) -> None:
     cli = live("local").cli
     repository, here, old = live("local").begin("gone")
@@ -315,6 +316,7 @@ def test_a_version_that_is_gone_is_tried_again_and_then_says_what_to_do(live: Ca
     assert "--newest-version" in task["reason"]
 
 
+@pytest.mark.slow
 def test_a_new_archive_does_not_change_a_run_that_has_begun(live: Callable[[str], Live]) -> None:
     cli = live("local").cli
     assert cli.home is not None

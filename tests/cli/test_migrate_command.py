@@ -157,6 +157,7 @@ def test_data_of_every_generation_comes_over_once(here: Cli, tmp_path: Path, ver
     assert [(row["dag_id"], row["verb"]) for row in waiting] == [("daily", "continue_schedule")]
 
 
+@pytest.mark.slow
 def test_what_was_changed_here_is_kept_unless_it_may_be_overwritten(here: Cli, tmp_path: Path) -> None:
     url = make_airflow(tmp_path / "airflow.db", "2.11")
     words = ("migrate", "airflow", "dags", "--database", url, "--fernet-key", KEY, "--apply")
@@ -183,6 +184,7 @@ def test_secrets_that_no_key_decrypts_are_named_and_the_rest_comes_over(here: Cl
     assert by_name["variable", "plain"]["outcome"] == "created"
 
 
+@pytest.mark.slow
 def test_the_key_and_its_predecessors_come_from_the_configuration(
     here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +227,7 @@ def test_a_dag_that_airflows_scheduler_runs_stays_paused_until_it_is_handed_over
     assert '"unpause": true' in here.work(commands)[1]["args"].replace('":true', '": true')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "message"),
     [

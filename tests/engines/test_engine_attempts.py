@@ -125,6 +125,7 @@ async def test_jobs_that_an_engine_has_lost_are_sent_again(
     assert [job.id for job in engine.sent[2:]] == [job.id for job in engine.sent[:2]]
 
 
+@pytest.mark.slow
 async def test_a_scheduler_is_told_of_slots_that_an_engine_gets(settings: Settings, engine: AgentEngine) -> None:
     engine.slots = engine.async_slots = 0
     (settings.core.dags_folder / "d.py").write_text(VALUES)
@@ -150,6 +151,7 @@ async def test_a_scheduler_is_told_of_slots_that_an_engine_gets(settings: Settin
 TWO = WAITS.replace("async def coroutine", "def coroutine").replace("await asyncio.sleep", "time.sleep")
 
 
+@pytest.mark.slow
 async def test_what_waits_too_long_for_a_slot_of_its_worker_is_sent_again(
     settings: Settings, transport: httpx2.ASGITransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +169,7 @@ async def test_what_waits_too_long_for_a_slot_of_its_worker_is_sent_again(
     await engine.close()
 
 
+@pytest.mark.slow
 async def test_why_tells_where_an_attempt_is(settings: Settings, engine: AgentEngine, waits: Path) -> None:
     engine.loses = lambda job: not job.is_async
 
@@ -185,6 +188,7 @@ async def test_why_tells_where_an_attempt_is(settings: Settings, engine: AgentEn
         assert "is silent, and its lease ended 1 m" in await said(scheduler, "coroutine")
 
 
+@pytest.mark.slow
 async def test_attempts_wait_for_an_engine_that_is_down(settings: Settings, engine: AgentEngine, waits: Path) -> None:
     engine.is_down = True
     (waits / "go").touch()
@@ -298,6 +302,7 @@ async def test_a_report_that_waits_to_be_read_is_not_taken_for_a_lost_attempt(
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
 
+@pytest.mark.slow
 async def test_an_attempt_whose_rows_were_deleted_by_hand_is_lost_and_runs_again(
     settings: Settings, engine: AgentEngine, waits: Path
 ) -> None:
@@ -437,6 +442,7 @@ with DAG("d", schedule=None):
 """
 
 
+@pytest.mark.slow
 async def test_a_question_is_answered_though_another_attempt_of_the_run_has_been_given_up(
     settings: Settings, engine: AgentEngine, tmp_path: Path
 ) -> None:
@@ -477,6 +483,7 @@ def keys(settings: Settings) -> None:
     settings.secrets.fernet_keys = Fernet.generate_key().decode()
 
 
+@pytest.mark.slow
 async def test_a_file_reads_variables_and_connections_when_a_worker_imports_it(
     settings: Settings, keys: None, engine: AgentEngine, dsn: str
 ) -> None:

@@ -118,6 +118,7 @@ async def test_a_missing_one_is_an_error_of_the_file_that_says_what_to_do(tmp_pa
     assert "aiosched connections add sales --uri URI" in connection.message
 
 
+@pytest.mark.slow
 async def test_without_a_database_there_are_defaults_and_the_environment(tmp_path: Path) -> None:
     async def nothing(kind: str, name: str, file: str) -> Value:
         raise NoDatabase
@@ -220,6 +221,7 @@ for said in (b"nonsense\\n", b"x" * 100_000, b'{{"kind": "variable"}}\\n'):
 # ---- a database that is gone ----
 
 
+@pytest.mark.slow
 async def test_a_look_up_waits_for_a_database_that_comes_back(tmp_path: Path) -> None:
     failures = iter(range(2))
 

@@ -289,6 +289,7 @@ async def test_a_new_dag_is_seen_by_its_owner_whoever_registered_it(dsn: str, cl
         assert theirs.dag_id not in first.session.cache.dags
 
 
+@pytest.mark.slow
 async def test_a_look_from_before_a_partition_was_given_back_does_not_bring_it_back(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as it:
         async with it.session.locks.ownership:
