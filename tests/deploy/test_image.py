@@ -63,7 +63,9 @@ def test_every_locked_package_has_hashes() -> None:
 
 
 def test_every_extra_for_users_is_in_the_lock() -> None:
-    assert set(PYPROJECT["project"]["optional-dependencies"]) - {"test", "dev", "docs"} == set(EXTRAS_OF_THE_IMAGE)
+    assert set(PYPROJECT["project"]["optional-dependencies"]) - {"test", "test-all", "dev", "docs"} == set(
+        EXTRAS_OF_THE_IMAGE
+    )
 
 
 def test_the_image_runs_aiosched_as_a_user_without_rights_and_knows_its_settings() -> None:

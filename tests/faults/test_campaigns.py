@@ -21,6 +21,7 @@ from tests.faults.campaign.results import Result, table
 from tests.faults.campaign.stage import Inject, Setting, Stage
 from tests.faults.campaign.workload import Workload
 from tests.faults.checker import Violation
+from tests.patience import PATIENCE
 
 
 def needs(found: object, why: str) -> pytest.MarkDecorator:
@@ -65,7 +66,7 @@ def one_after_the_other(parts: Sequence[tuple[str, Size]]) -> Campaign:
 async def test_a_short_campaign_breaks_no_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = one_after_the_other(list(SHORT[name].values()))
     monkeypatch.setitem(CAMPAIGNS, "short", campaign)
-    result = await play("short", campaign.size, deadline=150)
+    result = await play("short", campaign.size, deadline=2 * PATIENCE)
 
     assert not result.violations, result.text()
     assert not result.troubles, result.text()
@@ -75,7 +76,7 @@ async def test_a_short_campaign_breaks_no_promise(name: str, monkeypatch: pytest
 
 @pytest.mark.slow
 async def test_healthy_dags_do_not_notice_wrong_content_beside_them() -> None:
-    result = await play(POISON, POISONED, deadline=150)
+    result = await play(POISON, POISONED, deadline=2 * PATIENCE)
 
     assert result.passed, result.text()
 
@@ -97,7 +98,7 @@ nightly = pytest.mark.skipif(not NIGHTLY, reason="a round on a second broker, in
 async def test_attempts_on_an_engine_survive_whatever_ends(name: str) -> None:
     tasks = 30 if name == "engines-pods" else 100  # each pod is a process that starts
     size = Size(faults=len(FAULTS), tasks=tasks, gap=0.8, seed=114, schedulers=2, lease=4.0)
-    result = await play(name, size, deadline=150)
+    result = await play(name, size, deadline=2 * PATIENCE)
 
     assert not result.violations, result.text()
     assert not result.troubles, result.text()

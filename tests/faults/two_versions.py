@@ -76,7 +76,8 @@ def unpack(folder: Path) -> None:
         ["git", "archive", RELEASED, "aiosched", "pyproject.toml"], cwd=ROOT, check=True, capture_output=True
     )
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # before Python 3.11.4 there is none
+        archive.extractall(folder)
 
 
 def why_not() -> str | None:
