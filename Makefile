@@ -74,8 +74,8 @@ audit: ## known vulnerabilities of what the lock files install (needs PyPI)
 sbom: ## a bill of materials of this version, build/aiosched-VERSION.cdx.json (CycloneDX)
 	.ci/audit sbom
 
-image: ## build the image without a registry and run it, as root (EXTRAS=otel,oidc; needs buildah and debootstrap)
-	python -m tests.deploy.image --extras '$(EXTRAS)'
+image: ## build the image without a registry and run the compose file, as root (needs docker.io and debootstrap)
+	pytest -v tests/deploy/test_containers.py
 
 ci: ## what CI runs: fresh environments, lint, the quick tier, the documentation, all other tests
 	.ci/run

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiosched.lazy import imported_on_demand
+from aiosched.lazy import imported_on_demand, provide
+from aiosched.version import __version__
 
 if TYPE_CHECKING:
     from aiosched.authoring.assets.asset_events import Metadata
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.operators import (
         ApprovalOperator,
         BaseBranchOperator,
+        BaseOperator,
         BaseSensorOperator,
         BashOperator,
         BranchDateTimeOperator,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.hooks import BaseHook
     from aiosched.authoring.runtime.object_storage import ObjectStoragePath
     from aiosched.authoring.runtime.variables import Variable
+    from aiosched.authoring.runtime.xcom_values import register_codec
     from aiosched.authoring.sensors import (
         BashSensor,
         DateTimeSensor,
@@ -69,7 +72,6 @@ if TYPE_CHECKING:
         TimeDeltaSensor,
         TimeSensor,
     )
-    from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.tasks.retry_policies import (
         ExceptionRetryPolicy,
@@ -134,8 +136,7 @@ if TYPE_CHECKING:
     )
     from aiosched.errors import AioschedError, DagError, FailTask, RescheduleTask, SkipTask, TaskDeferred, TaskTimeout
     from aiosched.scheduler import Scheduler
-
-__version__ = "0.1.0"
+    from aiosched.transactional import enqueue, enqueue_many
 
 _HOMES = {
     "AioschedError": "errors",
@@ -149,7 +150,7 @@ _HOMES = {
     "BaseBranchOperator": "authoring.operators",
     "BaseHook": "authoring.runtime.hooks",
     "BaseNotifier": "authoring.notifiers",
-    "BaseOperator": "authoring.tasks.operator",
+    "BaseOperator": "authoring.operators",
     "BaseSensorOperator": "authoring.operators",
     "BaseTrigger": "authoring.triggers",
     "BashOperator": "authoring.operators",
@@ -232,9 +233,12 @@ _HOMES = {
     "chain": "authoring.base.dependencies",
     "cross_downstream": "authoring.base.dependencies",
     "dag": "authoring.decorators.dags",
+    "enqueue": "transactional",
+    "enqueue_many": "transactional",
     "get_current_context": "authoring.runtime.context",
     "hookimpl": "authoring.plugins.listeners",
     "literal": "authoring.tasks.rendering",
+    "register_codec": "authoring.runtime.xcom_values",
     "send_email": "authoring.notifiers",
     "send_webhook": "authoring.notifiers",
     "setup": "authoring.decorators.setup_teardown",
@@ -271,6 +275,10 @@ _HOMES = {
 }
 
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
+
+provide("aiosched.authoring.runtime.object_storage", "path_of_data")  # for values of tasks
+provide("aiosched.executors.dag_test", "run_dag_test")  # for DAG.test
+provide("aiosched.web.embedded", "web_app")  # for Scheduler.web_app
 
 __all__ = [
     "DAG",
@@ -395,9 +403,12 @@ __all__ = [
     "chain",
     "cross_downstream",
     "dag",
+    "enqueue",
+    "enqueue_many",
     "get_current_context",
     "hookimpl",
     "literal",
+    "register_codec",
     "send_email",
     "send_webhook",
     "setup",

@@ -14,6 +14,7 @@ AioschedError
 │   ├── DatabaseUnreachable
 │   ├── DatabaseReadOnly
 │   ├── DatabaseLocked       another session holds a lock for too long
+│   ├── NumbersInUse         sequences were behind their rows: do it again
 │   ├── TooManyConnections
 │   ├── DiskFull
 │   ├── UnsupportedDatabase  the server is too old or too new
@@ -23,7 +24,9 @@ AioschedError
 ├── NotFound                 no such DAG, run, task, pool
 ├── Refused                  the current state forbids it (exit code 4)
 │   └── UnreadableRow        a newer aiosched wrote the row, or it is broken
+├── RunFailed                a run that an application waited for has failed
 ├── TimedOut                 the caller's timeout expired (exit code 124)
+│   └── NotAnswered          a request waits for a scheduler, and is applied later
 ├── ExecutorError
 ├── RemoteStorageError       a file in remote storage cannot be read or written
 ├── SecretBackendError       a backend of secrets cannot be asked
@@ -47,7 +50,7 @@ AttemptStopped               ends a task that was told to stop; not an Exception
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -67,12 +70,23 @@ class AioschedError(Exception):
 
 
 class DagError(AioschedError):
-    """The author's DAG file is invalid. `file` and `line` give the place, if known."""
+    """The author's DAG file is invalid. `file` and `line` give the place, if known.
+
+    `argument`: which one of the call is wrong, if the message does not have its name.
+    """
+
+    argument: str | None = None
 
     def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
-        where = f" ({file}:{line})" if file and line else ""
-        super().__init__(message + where)
-        self.file, self.line = file, line
+        super().__init__(message)
+        self.message = message
+        self.move(file, line)
+
+    def move(self, file: str | None, line: int | None) -> None:
+        """Name another place."""
+        self.file: str | None = file
+        self.line: int | None = line
+        super().__init__(f"{self.message} ({file}:{line})" if file and line else self.message)
 
 
 class DagCycleError(DagError):
@@ -133,6 +147,10 @@ class DatabaseLocked(DatabaseError):
     """Another session holds a lock for longer than this one waits for it."""
 
 
+class NumbersInUse(DatabaseError):
+    """The database issued a number that a row has: its sequences were behind. Doing the same again helps."""
+
+
 class TooManyConnections(DatabaseError):
     """The server has no free connection left."""
 
@@ -148,14 +166,19 @@ class UnsupportedDatabase(DatabaseError):
 class SchemaOutOfDate(DatabaseError):
     """The schema is not the one that this aiosched needs."""
 
-    def __init__(self, *, found: str | None, needed: str, newer: bool = False) -> None:
-        remedy = (
-            "A newer aiosched has migrated it: upgrade this one."
-            if newer
-            else "Run `aiosched db migrate` (or `aiosched serve --migrate`), then start again."
-        )
+    def __init__(self, *, found: str | None, needed: str, newer: bool = False, of_development: bool = False) -> None:
+        if of_development:
+            remedy = (
+                "A development version before 0.2.0 has made it: it stays as it is, and cannot be migrated. With that "
+                "version write down what you need (`aiosched variables export`, `aiosched connections export`). Then "
+                "use a new database, or empty this one: `aiosched db reset`."
+            )
+        elif newer:
+            remedy = "A newer aiosched has migrated it: upgrade this one."
+        else:
+            remedy = "Run `aiosched db migrate` (or `aiosched serve --migrate`), then start again."
         super().__init__(f"The database is at schema {found or 'none (empty)'}, this aiosched needs {needed}. {remedy}")
-        self.found, self.needed, self.newer = found, needed, newer
+        self.found, self.needed, self.newer, self.of_development = found, needed, newer, of_development
 
 
 class StaleRows(DatabaseError):
@@ -164,6 +187,18 @@ class StaleRows(DatabaseError):
 
 class FencedOut(DatabaseError):
     """Another scheduler took over this one's partitions: all state in memory is void."""
+
+
+class ForeignFleet(DatabaseError):
+    """The database is a copy that is for other schedulers than those of the original."""
+
+    def __init__(self, fleet: str) -> None:
+        super().__init__(
+            f"This database is for another fleet of schedulers ({fleet}): it was restored from a backup of the one "
+            "that this scheduler has worked with, and both would continue the same runs. Correct the address; or, if "
+            "only this database is used from now on: `aiosched db fleet --accept-former`."
+        )
+        self.fleet = fleet
 
 
 class DagFailure(AioschedError):
@@ -179,7 +214,7 @@ class InQuarantine(AioschedError):
 
     def __init__(self, message: str, dag_ids: Iterable[str]) -> None:
         super().__init__(message)
-        self.dag_ids = tuple(dag_ids)
+        self.dag_ids: tuple[str, ...] = tuple(dag_ids)
 
 
 class NotFound(AioschedError):
@@ -192,6 +227,15 @@ class Refused(AioschedError):
     """The current state forbids the request; the message says how to make it possible."""
 
     exit_code = 4
+
+
+class RunFailed(AioschedError):
+    """A run that an application waited for has failed. `reasons`: of its failed tasks, each with its name."""
+
+    def __init__(self, dag_id: str, run_id: str, reasons: Sequence[str]) -> None:
+        self.dag_id, self.run_id, self.reasons = dag_id, run_id, tuple(reasons)
+        shown = "; ".join(self.reasons[:3]) + (f"; and {len(self.reasons) - 3} more" if len(self.reasons) > 3 else "")
+        super().__init__(f"The run {run_id} of {dag_id} has failed. {shown or 'None of its tasks has: ask `why`.'}")
 
 
 class UnreadableRow(Refused):
@@ -210,6 +254,17 @@ class TimedOut(AioschedError):
     """The awaited event did not happen within the caller's timeout."""
 
     exit_code = 124
+
+
+class NotAnswered(TimedOut):
+    """No scheduler has applied a request in time. It waits in the inbox under its `number`, and is applied later."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(
+            f"No scheduler has applied the request yet. It waits as number {number} and will be applied, so do not "
+            f"repeat it: wait for outcome({number}), or take it back with withdraw({number})."
+        )
 
 
 class ExecutorError(AioschedError):

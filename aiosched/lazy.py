@@ -1,4 +1,8 @@
-"""Public names of a package that are imported on first use, so that `import aiosched` stays cheap."""
+"""Names that are imported on first use: those of a package, and functions that a room calls of one above it.
+
+`import aiosched` stays cheap by the first. By the second a room offers what needs a room above it (`dag.test()` needs
+an executor) and imports nothing upwards: the package's root, which knows all rooms, says where the function is.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +29,17 @@ def imported_on_demand(package: str, homes: Mapping[str, str]) -> tuple[Callable
         return sorted({*namespace, *homes})
 
     return get, names
+
+
+_providers: dict[str, str] = {}
+
+
+def provide(module: str, function: str) -> None:
+    """Let rooms below that of `module` call its `function`. The module is imported when that is called first."""
+    _providers[function] = module
+
+
+def provided(function: str) -> Callable[..., Any]:
+    """The function of a room above the caller's, as the root has registered it with `provide`."""
+    found: Callable[..., Any] = getattr(import_module(_providers[function]), function)
+    return found

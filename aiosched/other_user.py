@@ -1,21 +1,23 @@
 """Running code of DAG authors as another user of this machine, who cannot reach what the scheduler's user can.
 
-A process changes its user with `become`: groups, group, user, capabilities. A program is started as another user with
-`command_as`: this file is run, changes the user and replaces itself. It imports the standard library only, since it is
-then run isolated: nothing of that user is imported before the change.
+A process changes its user with `become`: groups, group, user, capabilities; for a moment, to read a file, with
+`rights_of`. A program is started as another user with `command_as`: this file is run, changes the user and replaces
+itself. It imports the standard library only, since it is then run isolated: nothing of that user is imported before the
+change.
 
 Source: docs/isolation.md.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,11 +28,11 @@ _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITY_VERSION: Final = 0x20080522
 _SECONDS: Final = 60.0
 
-# Run as the other user: which of the paths it cannot read or enter.
+# Run as the other user: imports a program, and says which of the paths it cannot read or enter.
 _CHECK: Final = """
-import json, os, sys
-import aiosched.executors.worker.forkserver
-print(json.dumps([path for path in sys.argv[1:] if not os.access(path, os.R_OK | os.X_OK)]))
+import importlib, json, os, sys
+importlib.import_module(sys.argv[1])
+print(json.dumps([path for path in sys.argv[2:] if not os.access(path, os.R_OK | os.X_OK)]))
 """
 
 
@@ -64,6 +66,14 @@ def other_user(name: str, setting: str) -> OtherUser:
     return OtherUser(name, found.pw_uid, found.pw_gid, tuple(os.getgrouplist(name, found.pw_gid)), found.pw_dir)
 
 
+def uid_of(name: str | None) -> int:
+    """The number of a user, of this process's if it is None; -1 if there is none of that name."""
+    try:
+        return os.geteuid() if name is None else pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return -1
+
+
 def missing_rights() -> list[str]:
     """The capabilities that this process lacks to run others as another user, and to end them; root has them all."""
     try:
@@ -86,15 +96,15 @@ def check_rights(setting: str) -> None:
         )
 
 
-def check_access(user: OtherUser, setting: str, folders: Sequence[Path]) -> None:
-    """Raise ConfigError if the user cannot run this Python with aiosched, or cannot read one of the folders.
+def check_access(user: OtherUser, setting: str, folders: Sequence[Path], *, program: str) -> None:
+    """Raise ConfigError if the user cannot run the `program`, a module's name, or cannot read one of the folders.
 
     Folders that do not exist are left out. Blocks for a moment: a process tries it.
     """
     from aiosched.errors import ConfigError
 
     paths = [str(folder) for folder in folders if folder.is_dir()]
-    command = command_as(user, [sys.executable, "-P", "-c", _CHECK, *paths])
+    command = command_as(user, [sys.executable, "-P", "-c", _CHECK, program, *paths])
     try:
         tried = subprocess.run(
             command, env=environment_of(user, os.environ), capture_output=True, text=True, timeout=_SECONDS, check=False
@@ -113,6 +123,24 @@ def check_access(user: OtherUser, setting: str, folders: Sequence[Path]) -> None
             f"{setting}: the user {user.name!r} cannot read {', '.join(unreadable)}. Let it: `chmod o+rx` on the "
             "folder and `chmod o+x` on those above it, or move the folder, for example to /srv."
         )
+
+
+@contextlib.contextmanager
+def rights_of(user: OtherUser | None) -> Iterator[None]:
+    """Open files with the rights of that user (None: one's own) for a moment. For a process with one thread."""
+    if user is None:
+        yield
+        return
+    before, groups, group = os.geteuid(), os.getgroups(), os.getegid()
+    os.setgroups(user.groups)
+    os.setegid(user.gid)
+    os.seteuid(user.uid)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+        os.setegid(group)
+        os.setgroups(groups)
 
 
 def environment_of(user: OtherUser, environ: Mapping[str, str]) -> dict[str, str]:

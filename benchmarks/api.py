@@ -88,7 +88,7 @@ FAILED: Final = (  # one run in fifty, by a task of it
     "VACUUM (ANALYZE) dag_run, task_instance",
 )
 _COMMANDS: Final = """
-    INSERT INTO command (dag_id, verb, requested_by, state, result)
+    INSERT INTO request (dag_id, verb, requested_by, state, result)
     SELECT format('dag.%s', lpad((n % 10000)::text, 5, '0')), 'pause', 'api:ann', 'applied', '{}'
       FROM generate_series(1, 100000) AS n
 """

@@ -19,8 +19,8 @@ from aiosched.db.server.arrays import array_texts
 from aiosched.db.statements import journal
 from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.executors.local.executor import LocalExecutor
-from aiosched.scheduler.slots import enqueueing, evaluation
-from aiosched.scheduler.state.attempts import Attempts
+from aiosched.scheduler.attempts.attempts import Attempts
+from aiosched.scheduler.loops import enqueueing, evaluation
 from benchmarks import measure, record
 from benchmarks.figures import Figure, Finding
 from benchmarks.record import Record

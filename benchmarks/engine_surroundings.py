@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 from aiosched.config import Settings
+from aiosched.db.crypto.keyring import new_key
 from benchmarks.engine_processes import PYTHON, THREADS, celery_workers, dask_cluster, kubernetes_node
 from benchmarks.processes import free_port, process_group
 from benchmarks.stage import Stage
@@ -25,15 +26,15 @@ async def dask(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
 @asynccontextmanager
 async def celery(at: Stage) -> AsyncIterator[Callable[[Settings], None]]:
     """The same with a Redis and Celery workers."""
-    command = (*PYTHON, "aiosched", "celery", "worker", "--slots", str(THREADS))
+    command, keys = (*PYTHON, "aiosched", "celery", "worker", "--slots", str(THREADS)), new_key()
 
     def environment(address: str) -> Mapping[str, str]:
-        return {**_of_workers(at), "AIOSCHED__CELERY__BROKER": address}
+        return {**_of_workers(at), "AIOSCHED__CELERY__BROKER": address, "AIOSCHED__CELERY__KEYS": keys}
 
     with worker_api(at) as url, celery_workers(at.folders, command, environment) as address:
 
         def change(settings: Settings) -> None:
-            settings.celery.broker, settings.executor.worker_api = address, url
+            settings.celery.broker, settings.celery.keys, settings.executor.worker_api = address, keys, url
 
         yield change
 

@@ -90,19 +90,19 @@ async def what_fills_the_pool(hand: Hand) -> None:
 
 
 async def what_runs_now(hand: Hand) -> None:
-    await hand.click(hand.page.get_by_role("link", name=re.compile("tasks running")))
+    await hand.click(hand.page.get_by_role("link", name=re.compile("tasks? running")))
     await hand.sees("catch_up")
     await hand.sees("copy")
 
 
 async def what_is_late(hand: Hand) -> None:
-    await hand.click(hand.page.get_by_role("link", name=re.compile("DAGs are late")))
+    await hand.click(hand.page.get_by_role("link", name=re.compile("DAG is late|DAGs are late")))
     await hand.sees("lagging")
     await expect(hand.page.get_by_role("row")).to_have_count(2)  # the head, and the only one that is late
 
 
 async def failures_of_a_team(hand: Hand) -> None:
-    await hand.click(hand.page.get_by_role("link", name=re.compile("runs failed")))
+    await hand.click(hand.page.get_by_role("link", name=re.compile("runs? failed")))
     await hand.choose("Owner", "sales")
     await hand.sees(re.compile("^1 run"))
     await hand.sees(NIGHTLY)
@@ -134,7 +134,7 @@ async def what_depends_on_the_asset(hand: Hand) -> None:
 
 
 async def follow_a_live_log(hand: Hand) -> None:
-    await hand.click(hand.page.get_by_role("link", name=re.compile("tasks running")))
+    await hand.click(hand.page.get_by_role("link", name=re.compile("tasks? running")))
     await hand.click(hand.page.get_by_role("link", name=re.compile(r"copy\[2\]")))
     log = hand.page.get_by_role("region", name="Log")
     await hand.sees("copying products", log)

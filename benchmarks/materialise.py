@@ -50,11 +50,11 @@ async def materialise(size: int, timeout: float) -> Finding:
             measure.reset_peak()
             began = time.monotonic()
             async with scheduler.db.acquire() as conn:
-                command = await inbox.add_command(
+                number = await inbox.send_request(
                     conn, verb="backfill_create", dag_id="wide", args=args, requested_by="benchmark"
                 )
             async with asyncio.timeout(timeout):
-                answer = await inbox.wait_applied(scheduler.db, command, timeout=timeout)
+                answer = await inbox.wait_applied(scheduler.db, number, timeout=timeout)
                 while await at.conn.fetchval(_INCOMPLETE):  # noqa: ASYNC110
                     await asyncio.sleep(_PAUSE)
             took = time.monotonic() - began

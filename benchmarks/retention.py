@@ -1,6 +1,6 @@
 """Removing old history beside a lot of it: how much at most, and what a look costs that finds nothing.
 
-A scheduler gives it a quarter of the time (scheduler/effects/retention.py), so that much of the rate is kept up.
+A scheduler gives it a quarter of the time (scheduler/loops/retention.py), so that much of the rate is kept up.
 """
 
 from __future__ import annotations

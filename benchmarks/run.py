@@ -22,7 +22,7 @@ import asyncpg
 from aiosched import DAG, Scheduler
 from aiosched.authoring.dag.loader import load_file
 from aiosched.config import Settings
-from aiosched.db.statements.inbox import add_command
+from aiosched.db.statements.inbox import send_request
 from aiosched.scheduler import SchedulerEvent
 from aiosched.scheduler.gc_tuning import rare_collections
 from benchmarks import measure, record
@@ -152,7 +152,7 @@ async def _rehearse(shape: Shape, executor: Executor, kind: CallableKind, at: St
             await unread(at.conn, shape, start)
             args = {"conf": {}, "run_id": _REHEARSAL, "triggered_by": "api"}
             for name in shape.dag_ids():
-                await add_command(at.conn, verb="trigger", dag_id=name, args=args, requested_by="benchmark")
+                await send_request(at.conn, verb="trigger", dag_id=name, args=args, requested_by="benchmark")
             if not await finish.wait(scheduler, timeout):
                 raise TooSlow(f"the rehearsal: {await unfinished(at.conn, shape)} after {timeout:.0f} s")
     await measure.wait_alone(at.conn)

@@ -97,10 +97,10 @@ async def _one(shape: Shape, schedulers: int, timeout: float, lead: float) -> Me
             await serve.wait_ready()
             start = write_dags(at, shape, kind="async", lead=lead)
             problems = await unread(at.conn, shape, start)
+            commit = statistics.median(await measure.durable_commits(at.conn, times=50))
             await asyncio.sleep((start - datetime.now(UTC)).total_seconds() - 0.2)
             processes = measure.descendants(serve.pid)
             used, server = measure.usage_of(processes), (await measure.usages(at.conn)).postgres
-            commit = statistics.median(await measure.durable_commits(at.conn, times=50))
             wal, counts = await measure.wal_position(at.conn), await _counts(at.conn)
             async with _watching(at) as waited:
                 await finished(at, shape, timeout)

@@ -28,18 +28,20 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import WorkStealingScheduling
 
+from aiosched.airflow.finder import install
 from aiosched.authoring.base.settings import defaults, use_defaults
 from aiosched.clock import FakeClock
 from aiosched.db.server.dsn import with_database
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_dsn
-from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
+from aiosched.db.server.installations import binaries
 from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseError
 from aiosched.web.auth import passwords
-from tests import tiers
+from tests import tiers, warm
 from tests.databases import TEMPLATE, Server, server_at
 from tests.engines.brokers import rabbitmq, redis  # noqa: F401  fixtures
+from tests.parsing.kept_supervisors import KeptSupervisors
 
 T = TypeVar("T")
 
@@ -107,9 +109,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT))
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()  # ten thousand tests and their modules: collections of garbage need not look at them
-    gc.set_threshold(20_000)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Ten thousand tests and their modules stay: collections of garbage need not look at them, then and later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
+        gc.set_threshold(20_000)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -241,12 +250,25 @@ def server() -> Iterator[Server]:
         shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="session")
+async def connections(server: Server) -> AsyncIterator[None]:
+    """Connections to databases of tests are used again."""
+    server.connections = warm.Connections()
+    with server.connections.kept():
+        yield
+
+
 @pytest.fixture
-async def dsn(server: Server) -> AsyncIterator[str]:
-    """A migrated database of the test's own."""
-    address = await server.create(TEMPLATE)
-    yield address
-    await server.drop(address)
+async def dsn(request: pytest.FixtureRequest, server: Server, connections: None) -> AsyncIterator[str]:
+    """A migrated database of the test's own: with the marker `fresh_database` a new one, with new connections."""
+    if request.node.get_closest_marker("fresh_database") is None:
+        address = await server.take()
+        yield address
+        await server.give_back(address)
+    else:
+        address = await server.create(TEMPLATE)
+        yield address
+        await server.drop(address)
 
 
 @pytest.fixture
@@ -260,8 +282,31 @@ async def empty_dsn(server: Server) -> AsyncIterator[str]:
 @pytest.fixture
 async def db(dsn: str) -> AsyncIterator[Database]:
     """An open Database on `dsn`."""
-    async with await Database.open(dsn, application_name="test") as database:
+    async with await Database.open(dsn, application_name="test", check=False) as database:  # it is migrated
         yield database
+
+
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """SIGHUP does what a shell leaves it to do, here and in child processes, also if nohup has started the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture(scope="module")
+def supervisors() -> Iterator[KeptSupervisors]:
+    """The supervisors of this file's parsers, which end with it."""
+    kept = KeptSupervisors()
+    yield kept
+    kept.end()
+
+
+@pytest.fixture
+def kept_supervisors(supervisors: KeptSupervisors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsers and checks of this process begin with supervisors that another test of the file had."""
+    for module in ("service", "check"):
+        monkeypatch.setattr(f"aiosched.parsing.{module}.ParsingPool", supervisors)
 
 
 @pytest.fixture
@@ -291,6 +336,7 @@ def authoring_defaults_as_they_were() -> Iterator[None]:
     yield
     if defaults() is not before:
         use_defaults(before)
+        install(before.airflow)
 
 
 @pytest.fixture(autouse=True)

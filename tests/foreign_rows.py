@@ -15,7 +15,8 @@ from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert, quarantine
 
-DAG, RUN, TASK, ASSET, POOL = "sales", "r1", "g.extract", "orders", "etl"
+DAG, RUN, TASK, ASSET, POOL, MODULE = "sales", "r1", "g.extract", "orders", "etl", "helper.py"
+SCHEDULE = "nightly"
 WORD: Final = "teleported"  # a state, kind, role, verb … of a newer version
 
 FIGURES_ROW: Final = {
@@ -33,7 +34,8 @@ async def seed(db: Database) -> None:
     """The rows, each with a value in every column that a page shows."""
     later = NOON + timedelta(minutes=1)
     version = await add_dag(
-        db, DAG, tasks=_TASKS, groups=(GroupSpec(group_id="g"),), schedule="@daily", tags=["a"], owner="ann",
+        db, DAG, tasks=_TASKS, groups=(GroupSpec(group_id="g"),), sources={MODULE: "0" * 64},
+        schedule="@daily", tags=["a"], owner="ann",
         description="all sales", next_dagrun=NOON, next_dagrun_data_interval_start=NOON,
         next_dagrun_data_interval_end=later, next_dagrun_create_after=later, last_parsed_at=NOON,
     )  # fmt: skip
@@ -42,6 +44,8 @@ async def seed(db: Database) -> None:
     times = {"queued_at": NOON, "start_date": NOON, "end_date": later}
     backfill = {"dag_id": DAG, "partition": partition_of(DAG), "from_date": NOON, "to_date": later}
     async with db.acquire() as conn:
+        schedule = {"dag_id": DAG, "partition": 1, "name": SCHEDULE, "every": 60.0, "timezone": "UTC", "since": NOON}
+        await insert(conn, "dag_schedule", schedule, returning="id")
         number = await insert(conn, "backfill", backfill, returning="id")
     run = await add_run(
         db, DAG, version, RUN, state="success", logical_date=NOON, data_interval_start=NOON, data_interval_end=later,
@@ -72,7 +76,7 @@ async def seed(db: Database) -> None:
         ("asset_reference", asset_key | {"role": "schedule", "kind": "asset", "uri": "s3://orders"}),
         ("variable", {"key": "v", "value": "secret"}),
         ("connection", {"conn_id": "c", "conn_type": "http", "secret": "secret"}),
-        ("command", {"partition": partition_of(DAG), "dag_id": DAG, "verb": "clear", "args": {}, "requested_by": "ann",
+        ("request", {"partition": partition_of(DAG), "dag_id": DAG, "verb": "clear", "args": {}, "requested_by": "ann",
                      "state": "applied", "applied_at": later, "result": {"instances": [
                          {"run_id": RUN, "task_id": TASK, "map_index": -1}]}}),
         ("callback_outbox", {"partition": partition_of(DAG), "kind": "dag_failure", "dag_id": DAG, "run_id": run,
@@ -126,7 +130,7 @@ class Change(NamedTuple):
 # The columns that hold one word of a list.
 WORDS: Final = (
     "dag_run.state", "dag_run.run_type", "dag_run.triggered_by", "dag_run.reason", "task_instance.state",
-    "task_try.state", "backfill.rerun", "asset_reference.role", "asset_reference.kind", "command.verb", "command.state",
+    "task_try.state", "backfill.rerun", "asset_reference.role", "asset_reference.kind", "request.verb", "request.state",
     "callback_outbox.kind", "web_user.role", "web_user.kind", "api_token.role",
     "user_grant.role", "user_grant.kind", "scheduler.executor", "connection.conn_type",
 )  # fmt: skip

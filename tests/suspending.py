@@ -48,7 +48,8 @@ class OwnServer:
     """A server on a folder. Its processes are found anew at each call: sessions come and go."""
 
     def __init__(self, data_dir: Path) -> None:
-        self.postgres = EmbeddedPostgres(data_dir, durable=False)
+        # What was committed is there after a kill, though not after a crash of the machine.
+        self.postgres = EmbeddedPostgres(data_dir, durable=False, options={"synchronous_commit": "on"})
 
     def start(self) -> str:
         """Start it, or start it again; returns the DSN."""

@@ -266,13 +266,15 @@ def test_what_sounds_secret_is_secret_by_its_type_or_has_a_reason(field: Setting
 
 
 def test_no_secret_setting_is_shown(tmp_path: Path) -> None:
-    secret = {"database.dsn": "postgresql://u:the-secret@db/x", "secrets.fernet_keys": "the-secret"}
+    key = "the-secret".ljust(43, "A") + "="  # looks like one
+    secret = {"database.dsn": "postgresql://u:the-secret@db/x"}
     for field in setting_fields():
         match secrecy_of(field.info):
             case Secrecy.ADDRESS:
                 secret[field.key] = "redis://u:the-secret@h/0"
             case Secrecy.WHOLE:
-                secret[field.key] = '{"a": "the-secret"}'
+                secret[field.key] = f'{{"a": "{key}"}}'
+    secret |= {"secrets.fernet_keys": key, "celery.keys": key}
 
     loaded = load_settings(secret, environ={}, folder=tmp_path)
 

@@ -41,7 +41,7 @@ def runs(pid: int, program: str) -> bool:
 
 
 def start(program: str, mark: str, **env: str) -> None:
-    """Run a program in bash that leaves something behind, out of sight, and wait until it runs."""
+    """Run a program in bash that leaves something behind, out of visible, and wait until it runs."""
     line = f"(setsid bash -c {program!r} > /dev/null 2>&1 &)"
     subprocess.run(["bash", "-c", line], env={**os.environ, leftovers.MARK: mark, **env}, check=True)
     deadline = time.monotonic() + 20

@@ -5,15 +5,33 @@ from __future__ import annotations
 import io
 import json
 import logging
+import queue
 import re
+import subprocess
+import sys
+import threading
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from aiosched.config import LogSettings
-from aiosched.logs import chosen_format, configure_logging
+from aiosched.logs import PrintedLines, chosen_format, claim_streams, claimed_output, configure_logging, write_event
+from tests.patience import PATIENCE
+
+
+class Written(io.StringIO):
+    """Hands over what is written, to another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: queue.Queue[str] = queue.Queue()
+
+    def write(self, text: str) -> int:
+        self.lines.put(text)
+        return len(text)
 
 
 class Terminal(io.StringIO):
@@ -25,7 +43,10 @@ class Terminal(io.StringIO):
 def _logging_as_before() -> Iterator[None]:
     root, ours = logging.getLogger(), logging.getLogger("aiosched")
     before = root.handlers[:], root.level, ours.level
+    streams, hooks = (sys.stdout, sys.stderr), (sys.excepthook, threading.excepthook, sys.unraisablehook)
     yield
+    sys.stdout, sys.stderr = streams
+    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
     root.handlers[:], root.level, ours.level = before
     logging.captureWarnings(capture=False)
 
@@ -136,3 +157,109 @@ def test_setting_up_twice_writes_each_line_once() -> None:
 )
 def test_the_format_follows_the_setting_and_then_the_stream(setting: Any, terminal: bool, chosen: str) -> None:
     assert chosen_format(setting, terminal=terminal) == chosen
+
+
+SCHEMA = {"timestamp", "level", "event", "logger"}
+
+
+class Broken:
+    """Raises where nobody can catch it."""
+
+    def __del__(self) -> None:
+        raise LookupError("gone")
+
+
+def fail() -> None:
+    raise LookupError("gone")
+
+
+def in_a_thread() -> None:
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+
+
+def uncaught() -> None:
+    try:
+        fail()
+    except LookupError:
+        sys.excepthook(*sys.exc_info())
+
+
+def of_a_library() -> None:
+    try:
+        fail()
+    except LookupError:
+        traceback.print_exc()
+
+
+def with_wrong_arguments() -> None:
+    (ours,) = (handler for handler in logging.getLogger().handlers if handler.get_name() == "aiosched")
+    ours.handle(logging.LogRecord("x", logging.INFO, "", 0, "%d LookupError: gone", ("no number",), None))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [uncaught, in_a_thread, Broken, of_a_library, with_wrong_arguments, lambda: print("LookupError: gone")],
+    ids=["uncaught", "thread", "finalizer", "library", "logging error", "print"],
+)
+def test_whatever_this_process_writes_is_a_line_of_the_log(
+    write: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    configure_logging(LogSettings())
+    claim_streams()
+
+    write()
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert all(line.keys() >= SCHEMA for line in lines)
+    assert "LookupError: gone" in stream.getvalue()
+
+
+def test_a_printed_line_is_written_when_it_ends_or_is_very_long() -> None:
+    stream = io.StringIO()
+    printed = PrintedLines("stdout", stream, io.StringIO())
+
+    for text in ("be", "gun\nand ", "goes on\n", "x" * 70_000):
+        printed.write(text)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["event"][:20] for line in lines] == ["begun", "and goes on", "x" * 20]
+    assert {line["logger"] for line in lines} == {"stdout"}
+
+
+def test_what_a_process_of_ours_prints_becomes_lines_of_its_logger() -> None:
+    stream = Written()
+    log(stream)
+
+    with claimed_output("aiosched.workers") as output:
+        subprocess.run([sys.executable, "-c", "import os; os.write(2, b'a\\xff\\nb')"], stderr=output, check=True)
+
+    lines = [json.loads(stream.lines.get(timeout=PATIENCE)) for _ in range(2)]
+    assert [(line["logger"], line["event"]) for line in lines] == [
+        ("aiosched.workers", "a\\xff"),
+        ("aiosched.workers", "b"),
+    ]
+
+
+def test_a_process_may_print_as_it_likes_beside_a_log_for_people() -> None:
+    log(Terminal())
+
+    with claimed_output("aiosched.workers") as output:
+        assert output is None
+
+
+def test_lines_of_several_threads_are_in_order_of_their_times() -> None:
+    stream = io.StringIO()
+    logger = log(stream)
+    late = logging.LogRecord("aiosched", logging.INFO, "", 0, "made first, written last", (), None)
+
+    logger.info("in time")
+    write_event(logging.INFO, "aiosched.serve", "ready", {"seconds": 1.0})
+    logger.handle(late)
+
+    times = [json.loads(line)["timestamp"] for line in stream.getvalue().splitlines()]
+    assert (times, len(times)) == (sorted(times), 3)

@@ -1,12 +1,14 @@
 """The tiers of the tests: the quick one, which `pytest` runs by itself, and all (`--tier all`, `make test-all`).
 
-A test is in the quick tier unless it, or its file, is marked `slow`, or its file or folder is in `SLOW`. What the
-command line names by its file (`pytest tests/browser/test_shell.py`) runs in any tier.
+A test is in the quick tier unless it, or its file, is marked `slow`, or its file or folder is in `SLOW`. Of a function
+with parameters that is marked `slow(but_first=True)`, the first case is in the quick tier. What the command line names
+by its file (`pytest tests/browser/test_shell.py`) runs in any tier.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -32,10 +34,14 @@ SLOW: Final[Mapping[str, str]] = {
     "benchmarks/test_benchmark_scenarios.py": "playwright",
     "benchmarks/test_peers.py": "playwright",
     "browser": "playwright and Chromium",
-    "deploy": "promtool, kubectl, systemd-analyze",
+    "core/test_json_schema_oracle.py": "jsonschema-rs",
+    "deploy": "promtool, kubectl, systemd-analyze, a Docker daemon",
     "docs": "Sphinx",
     "engines/test_celery.py": "celery and its brokers",
     "engines/test_dask.py": "distributed",
+    "engines/test_hostile_broker.py": "celery and its brokers",
+    "engines/test_hostile_dask.py": "distributed",
+    "engines/test_hostile_kubernetes.py": "kubernetes_asyncio",
     "engines/test_kube_api.py": "kubernetes_asyncio",
     "engines/test_kubernetes_engine.py": "kubernetes_asyncio",
     "engines/test_kubernetes_faults.py": "kubernetes_asyncio",
@@ -44,10 +50,13 @@ SLOW: Final[Mapping[str, str]] = {
     "engines/test_warm_pods.py": "kubernetes_asyncio",
     "migration/test_real_airflow.py": "Airflow",
     "providers": "packages of Airflow, from the package index",
+    "scheduler/test_enqueued_by_psycopg.py": "psycopg",
     "scheduler/test_pgbouncer.py": "pgbouncer",
     "scheduler/test_tracing.py": "opentelemetry-sdk",
+    "security/test_answers_of_providers.py": "joserfc and hvac",
     "security/test_dag_code_as_another_user.py": "root",
     "security/test_hostile_requests.py": "schemathesis",
+    "testing/test_values_of_libraries.py": "numpy, pandas, polars, pyarrow",
     "web/test_airflow_api.py": "apache-airflow-client",
     "web/test_any_request.py": "schemathesis",
     "web/test_foreign_rows.py": "jsonschema-rs",
@@ -55,6 +64,7 @@ SLOW: Final[Mapping[str, str]] = {
 }
 
 
+@functools.cache  # asked for each test
 def needs_more(path: Path) -> bool:
     """Whether a file is in `SLOW`, itself or by its folder."""
     inside = path.relative_to(HERE) if path.is_relative_to(HERE) else Path()
@@ -68,7 +78,13 @@ def is_property(item: pytest.Item) -> bool:
 
 def is_slow(item: pytest.Item) -> bool:
     """Whether a test is not in the quick tier."""
-    return needs_more(item.path) or item.get_closest_marker("slow") is not None
+    marker = item.get_closest_marker("slow")
+    return needs_more(item.path) or (marker is not None and not (marker.kwargs.get("but_first") and is_first(item)))
+
+
+def is_first(item: pytest.Item) -> bool:
+    """Whether a test has the first value of each parameter of its function."""
+    return not any(item.callspec.indices.values())  # type: ignore[attr-defined]  # AttributeError: it has no parameters
 
 
 def in_tier(tier: str, item: pytest.Item) -> bool:

@@ -1,15 +1,16 @@
-"""The meta-path finder that answers `airflow` and `airflow.*`. It imports nothing before it is asked for them."""
+"""The meta-path finder that answers `airflow` and `airflow.*`. It imports what it answers with when it is asked.
+
+Processes that import code of DAG authors install it; `aiosched.authoring` does not know of it.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-ROOT = "airflow"
+from aiosched.airflow.installed import ROOT, installed_airflow
 
 
 class AirflowFinder:
@@ -28,10 +29,11 @@ class AirflowFinder:
             self.mode = self.mode()
         if self.mode == "off":
             return None
-        if self.mode == "installed" and import_module("aiosched.airflow.installed").installed_airflow() is not None:
+        if self.mode == "installed" and installed_airflow() is not None:
             return None
-        found: ModuleSpec | None = import_module("aiosched.airflow.modules").find(fullname)
-        return found
+        from aiosched.airflow.modules import find  # with all that it answers with: most DAG files do without
+
+        return find(fullname)
 
 
 def install(mode: str | Callable[[], str]) -> None:
@@ -43,12 +45,6 @@ def install(mode: str | Callable[[], str]) -> None:
     _finder.mode = mode
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-
-
-def folder_of_another() -> str | None:
-    """The folder of an Airflow that is not aiosched and has been imported in this process."""
-    file: str | None = getattr(sys.modules.get(ROOT), "__file__", None)  # modules of aiosched's have none
-    return None if file is None else os.path.dirname(file)  # noqa: PTH120 - nothing else is imported here
 
 
 _finder = AirflowFinder()

@@ -1,11 +1,12 @@
-"""Whether an Airflow is installed here."""
+"""The package that is answered, and whether an Airflow is installed here."""
 
 from __future__ import annotations
 
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Final
 
-from aiosched.airflow.finder import ROOT
+ROOT: Final = "airflow"
 
 
 def installed_airflow() -> str | None:

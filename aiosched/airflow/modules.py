@@ -12,8 +12,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from aiosched.airflow import dialect, hints
-from aiosched.airflow.finder import ROOT
-from aiosched.airflow.installed import installed_airflow
+from aiosched.airflow.installed import ROOT, installed_airflow
 from aiosched.airflow.tables import MODULES
 
 PROVIDERS: Final = f"{ROOT}.providers"
@@ -59,7 +58,7 @@ def find(fullname: str) -> ModuleSpec | None:
 def _resolve(module: ModuleType, names: dict[str, str], name: str) -> Any:
     home = names.get(name)
     if home is not None:
-        module.__dict__[name] = value = _at(home, name)
+        module.__dict__[name] = value = _at(home)
         return value
     if EVERYTHING in names and hasattr(whole := import_module(names[EVERYTHING]), name):
         return getattr(whole, name)
@@ -79,8 +78,8 @@ def _listed(names: dict[str, str]) -> list[str]:
     return sorted(listed)
 
 
-def _at(home: str, name: str) -> Any:
-    """The object at `module:attribute` or, with the same name, at `module:`; or the module itself."""
+def _at(home: str) -> Any:
+    """The object at `module:attribute`, or the module itself."""
     place, colon, attribute = home.partition(":")
     try:
         value: Any = import_module(place)
@@ -89,10 +88,10 @@ def _at(home: str, name: str) -> Any:
     if not colon:
         return value
     try:
-        return getattr(value, attribute or name)
+        return getattr(value, attribute)
     except AttributeError:
         if place.startswith(PROVIDERS):
-            raise ModuleNotFoundError(hints.not_in_version(place, attribute or name)) from None
+            raise ModuleNotFoundError(hints.not_in_version(place, attribute)) from None
         raise
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
     from aiosched.authoring.operators import (
         BaseBranchOperator,
+        BaseOperator,
         BaseSensorOperator,
         BashOperator,
         BranchDateTimeOperator,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.object_storage import ObjectStoragePath
     from aiosched.authoring.runtime.task_instance import TaskInstance
     from aiosched.authoring.runtime.variables import Variable
+    from aiosched.authoring.runtime.xcom_values import register_codec
     from aiosched.authoring.sensors import (
         BashSensor,
         DateTimeSensor,
@@ -73,7 +75,6 @@ if TYPE_CHECKING:
         TimeDeltaSensor,
         TimeSensor,
     )
-    from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.tasks.rendering import literal
     from aiosched.authoring.tasks.retry_policies import (
         ExceptionRetryPolicy,
@@ -113,7 +114,7 @@ _HOMES = {
     "BaseBranchOperator": "operators",
     "BaseHook": "runtime.hooks",
     "BaseNotifier": "notifiers",
-    "BaseOperator": "tasks.operator",
+    "BaseOperator": "operators",
     "BaseSensorOperator": "operators",
     "BaseTrigger": "triggers",
     "BashOperator": "operators",
@@ -193,6 +194,7 @@ _HOMES = {
     "literal": "tasks.rendering",
     "load_file": "dag.loader",
     "may_define_dags": "dag.loader",
+    "register_codec": "runtime.xcom_values",
     "send_email": "notifiers",
     "send_webhook": "notifiers",
     "setup": "decorators.setup_teardown",
@@ -294,6 +296,7 @@ __all__ = [
     "literal",
     "load_file",
     "may_define_dags",
+    "register_codec",
     "send_email",
     "send_webhook",
     "setup",

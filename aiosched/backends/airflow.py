@@ -5,13 +5,13 @@ They `import airflow`, which aiosched answers as the setting `core.airflow` says
 
 from __future__ import annotations
 
-import inspect
 from importlib import import_module
 from typing import Any
 
 from aiosched.airflow.finder import install
 from aiosched.backends.backend import Kind
 from aiosched.errors import ConfigError
+from aiosched.signatures import signature_of
 
 
 class AirflowBackend:
@@ -53,7 +53,7 @@ def open_airflow_backend(path: str, options: dict[str, Any], *, mode: str) -> Ai
             f"secrets.backends: {path} cannot be imported ({error}). Install the package that has it."
         ) from error
     try:
-        inspect.signature(found).bind(**options)
+        signature_of(found).bind(**options)
     except TypeError as error:
         raise ConfigError(f"secrets.backends: {path}: {error}.") from None
     return AirflowBackend(found(**options))

@@ -26,7 +26,7 @@ _FAILURE_KEPT: Final = 1.0  # seconds for which a failing backend is not asked a
 T = TypeVar("T")
 
 
-class Found(NamedTuple):
+class FoundSecret(NamedTuple):
     """The text of a variable, or a connection as URI or JSON object; `backend` is the name of where it was."""
 
     text: str
@@ -157,14 +157,14 @@ class Backends:
     def __bool__(self) -> bool:
         return bool(self.all)
 
-    async def find(self, kind: Kind, name: str, *, team: str | None = None) -> Found | None:
+    async def find(self, kind: Kind, name: str, *, team: str | None = None) -> FoundSecret | None:
         """What the first backend has that has it, for DAGs of `team`. Raises SecretBackendError.
 
         If a backend fails, those after it are not asked: what they have may not be what is meant.
         """
         for backend in self.all:
             if (text := await backend.find(kind, name, team)) is not None:
-                return Found(text, backend.name)
+                return FoundSecret(text, backend.name)
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +16,7 @@ from aiosched.config import BackendSettings, Settings
 from aiosched.config.secret_backends import BACKEND_PLUGINS
 from aiosched.core.values.masking import secrets
 from aiosched.errors import ConfigError
+from aiosched.signatures import signature_of
 
 _CLASSES: Final = {
     "files": "aiosched.backends.files:FilesBackend",
@@ -54,7 +54,7 @@ def open_backend(settings: BackendSettings, *, mode: str, timeout: float) -> Sec
     if kind in _CLASSES:
         module, _, name = _CLASSES[kind].partition(":")
         make: Callable[..., SecretBackend] = getattr(import_module(module), name)
-        if "timeout" in inspect.signature(make).parameters:
+        if "timeout" in signature_of(make).parameters:
             options.setdefault("timeout", timeout)
         return _made(make, kind, options)
     if plugins := entry_points(group=BACKEND_PLUGINS, name=kind):
@@ -65,9 +65,9 @@ def open_backend(settings: BackendSettings, *, mode: str, timeout: float) -> Sec
 
 
 def _made(make: Callable[..., SecretBackend], kind: str, options: dict[str, Any]) -> SecretBackend:
-    parameters = inspect.signature(make).parameters
+    parameters = signature_of(make).parameters
     try:
-        inspect.signature(make).bind(**options)
+        signature_of(make).bind(**options)
     except TypeError as error:
         known = ", ".join(name for name in parameters if name not in ("clock", "client"))
         raise ConfigError(f"secrets.backends: {kind}: {error}. Its options are {known}.") from None

@@ -41,7 +41,7 @@ class SecretValues:
     async def look_up(self, kind: Kind, name: str, reader: Reader = EVERYTHING) -> Value:
         """What `reader` gets by that name.
 
-        Raises SecretBackendError, Withheld if it belongs to another team, ConfigError if a backend has no connection
+        Raises SecretBackendError, OfAnotherTeam if a team may not read it, ConfigError if a backend has no connection
         there, and what SecretStore raises.
         """
         if (found := await look_up_in_backends(self.backends, kind, name, reader)) is not None:

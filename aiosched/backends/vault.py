@@ -2,13 +2,15 @@
 
 A connection is a secret with the key `conn_uri`, or with a key for each field; a variable one with the key `value`. So
 what was stored for Airflow can be used. Whoever logs in with a role or a pod gets a token that ends: it is renewed when
-half of its time is over, and replaced by a new login if that is refused.
+half of its time is over, and replaced by a new login if that is refused. A standby's redirect to the active server is
+followed, but never out of https, and an answer is bounded in bytes and seconds.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,6 +21,7 @@ from aiosched.errors import ConfigError, SecretBackendError
 
 AuthType = Literal["token", "approle", "kubernetes"]
 
+_MOST_BYTES: Final = 2**22  # of an answer: Vault stores secrets of up to a million, and lists names
 _POD_TOKEN: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "token": ("token", "token_file"),
@@ -67,7 +70,9 @@ class VaultBackend:
         self._mount_point, self._version = mount_point, kv_version
         self._paths = {"connection": connections_path, "variable": variables_path}
         self._clock = clock or SystemClock()
-        self._client = self._hvac.Client(url=url, namespace=namespace, verify=verify, timeout=timeout)
+        self._client = self._hvac.Client(
+            url=url, namespace=namespace, verify=verify, timeout=timeout, session=_session(verify, timeout)
+        )
         self._lock = threading.Lock()
         self._renew_at: float | None = None  # None: there is no token yet
         self._renewable = False
@@ -182,6 +187,38 @@ def _text(kind: Kind, data: Mapping[str, Any], path: str) -> str:
         raise SecretBackendError(f"the secret {path} has no key `value`, which is where a variable has its text.")
     value = data["value"]
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _session(verify: bool | str, timeout: float) -> Any:
+    """A session of requests whose answers are bounded."""
+    import requests
+    from requests.adapters import HTTPAdapter
+
+    class Bounded(HTTPAdapter):
+        def send(self, request: Any, *args: Any, **options: Any) -> Any:
+            ends_at = time.monotonic() + 2 * timeout
+            response = super().send(request, *args, **{**options, "stream": True})
+            content = bytearray()
+            while part := response.raw.read1(65_536, decode_content=False):
+                content += part
+                if len(content) > _MOST_BYTES or time.monotonic() > ends_at:
+                    response.close()
+                    raise SecretBackendError(f"an answer has more than {_MOST_BYTES:,} bytes, or takes too long.")
+            response._content, response._content_consumed = bytes(content), True
+            return response
+
+    class Session(requests.Session):
+        def rebuild_auth(self, prepared_request: Any, response: Any) -> None:
+            if response.request.url.startswith("https:") and not prepared_request.url.startswith("https:"):
+                raise SecretBackendError("it leads out of https: the token is not sent there.")
+            super().rebuild_auth(prepared_request, response)
+
+    session = Session()
+    session.verify = verify
+    session.headers["Accept-Encoding"] = "identity"
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, Bounded())
+    return session
 
 
 def _hvac() -> Any:

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import re
+import resource
 import signal
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -21,8 +22,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from aiosched.bundles.cache import BundleCache
-from aiosched.bundles.kinds import BundleLogin, Newest
 from aiosched.bundles.names import short_version
+from aiosched.bundles.types import BundleLogin, Newest
+from aiosched.bundles.zip_files import MOST_BYTES, MOST_FILES
 from aiosched.errors import BundleError, VersionGone
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LONGEST_TEXT: Final = 500
+_MOST_SAID: Final = 2**24  # bytes that a command of git may say: 50,000 paths of usual length
+_MOST_KEPT: Final = 2**30  # bytes of one file that git writes: a pack is the largest
+_PART: Final = 65_536
 _HELPER: Final = (
     '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" '
     '"$AIOSCHED_GIT_USER" "$AIOSCHED_GIT_PASSWORD"; }; f'
@@ -125,11 +130,21 @@ class GitBundle:
 
     async def _write_tree(self, repository: str, tree: str, target: Path) -> None:
         """Write the files of a tree into a new folder."""
+        await self._check_size(repository, tree)
         extra = {"GIT_INDEX_FILE": f"{target}.index"}
         await self._git("read-tree", tree, at=repository, extra=extra)
         await asyncio.to_thread(target.mkdir)
         place = f"--work-tree={target}"
         await self._git(place, "checkout-index", "--all", "--force", at=repository, extra=extra, folder=target)
+
+    async def _check_size(self, repository: str, tree: str) -> None:
+        """Raise BundleError if the files of a tree are more than those of an archive may be. Nothing is written."""
+        listed = (await self._git("ls-tree", "-r", "-l", "-z", tree, at=repository)).split("\0")
+        sizes = [entry.partition("\t")[0].split()[-1] for entry in listed if entry]
+        if len(sizes) > MOST_FILES:
+            raise BundleError(f"the commit has {len(sizes):,} files, and the limit is {MOST_FILES:,}")
+        if (size := sum(int(one) for one in sizes if one.isdecimal())) > MOST_BYTES:
+            raise BundleError(f"the commit has {size:,} bytes, and the limit is {MOST_BYTES:,}")
 
     async def _git(
         self,
@@ -151,8 +166,13 @@ class GitBundle:
             )  # fmt: skip
         except FileNotFoundError:
             raise BundleError("the command `git` is not installed on this machine: install it") from None
+        if hasattr(resource, "prlimit"):
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (_MOST_KEPT, _MOST_KEPT))
+        assert child.stdout is not None and child.stderr is not None  # noqa: PT018
         try:
-            out, said = await child.communicate()
+            out, said = await asyncio.gather(_read(child.stdout, words[0]), _read(child.stderr, words[0]))
+            await child.wait()
         finally:
             if child.returncode is None:  # cancelled: end it with its helpers
                 with contextlib.suppress(ProcessLookupError):
@@ -161,6 +181,15 @@ class GitBundle:
         if child.returncode != 0:
             raise BundleError(_explained(said.decode(errors="replace"), login) or f"git {words[0]} failed")
         return out.decode(errors="surrogateescape")
+
+
+async def _read(pipe: asyncio.StreamReader, command: str) -> bytes:
+    found = bytearray()
+    while part := await pipe.read(_PART):
+        found += part
+        if len(found) > _MOST_SAID:
+            raise BundleError(f"git {command} says more than {_MOST_SAID:,} bytes: the repository is no usual one")
+    return bytes(found)
 
 
 @contextlib.asynccontextmanager
@@ -182,7 +211,7 @@ def _environment(url: str, login: BundleLogin | None) -> dict[str, str]:
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",
         "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
-        "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file",
+        "GIT_ALLOW_PROTOCOL": _allowed(url),
         "GIT_LFS_SKIP_SMUDGE": "1",
     }
     if login is not None:
@@ -198,6 +227,12 @@ def _environment(url: str, login: BundleLogin | None) -> dict[str, str]:
             "AIOSCHED_GIT_PASSWORD": login.password,
         }
     return found
+
+
+def _allowed(url: str) -> str:
+    """The ways to repositories that git may take: that of the address. A redirect never leaves https."""
+    scheme = urlsplit(url).scheme if "://" in url else ""
+    return {"": "ssh:file", "http": "http:https"}.get(scheme, scheme.removeprefix("git+"))
 
 
 def _explained(said: str, login: BundleLogin | None) -> str:

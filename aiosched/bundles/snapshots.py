@@ -1,27 +1,30 @@
 """A folder as a version: all its files as they are now, named by the hash of their content.
 
-Hidden files are left out, except ignore files, and so is byte code. Links are followed: what they lead to is copied.
-The files of a snapshot are those whose content was hashed: nothing is read twice.
+Hidden files are left out, except ignore files, and so is byte code. Links are followed: what they lead to is copied,
+unless that is outside of the folder. The files of a snapshot are those whose content was hashed: nothing is read twice.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import os
+import stat
 import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from aiosched.bundles.tree import NotThere, Tree
 from aiosched.errors import BundleError
+
+log: logging.Logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 67_108_864
 MOST_FILES: Final = 20_000
 _IGNORE_FILES: Final = frozenset({".airflowignore", ".aioschedignore"})
 _SAME_TIME: Final = (1980, 1, 1, 0, 0, 0)
-_EXECUTABLE: Final = 0o100
 _SETTLED: Final = 2_000_000_000  # ns; after a more recent change a second one may leave the same stamp
 
 
@@ -33,37 +36,51 @@ class FolderReader:
         self._stamps: tuple[tuple[str, int, int, int, int], ...] = ()
         self._known: str | None = None
         self._settled = False  # every later change gives another stamp
+        self._refused = set[str]()  # links
 
     def read(self) -> tuple[str, dict[str, tuple[bytes, bool]] | None]:
         """The version, and the files: content, and whether it is executable; None if nothing has changed.
 
         Raises BundleError if it is too large, OSError if it cannot be read.
         """
-        root = self.folder.stat()
-        os.scandir(self.folder).close()
-        found = list(_walk(str(self.folder), "", ((root.st_dev, root.st_ino),)))
-        stamps = tuple((name, s.st_mtime_ns, s.st_ctime_ns, s.st_size, s.st_ino) for name, _, s in found)
+        with Tree(self.folder) as tree:
+            return self._read(tree)
+
+    def _read(self, tree: Tree) -> tuple[str, dict[str, tuple[bytes, bool]] | None]:
+        refused = set[str]()
+        found = list(tree.files(skip=_is_left_out, most=MOST_FILES, refused=refused.add))
+        for link in sorted(refused - self._refused):
+            log.warning("the link %s in %s leads out of this folder: it is left out", link, self.folder)
+        self._refused = refused
+        stamps = tuple((name, s.st_mtime_ns, s.st_ctime_ns, s.st_size, s.st_ino) for name, s in found)
         if self._known is not None and self._settled and stamps == self._stamps:
             return self._known, None
-        if len(found) > MOST_FILES:
-            raise BundleError(f"the folder has {len(found):,} files, and a snapshot at most {MOST_FILES:,}")
-        if (size := sum(s.st_size for _, _, s in found)) > MOST_BYTES:
-            raise BundleError(f"the folder has {size:,} bytes, and a snapshot at most {MOST_BYTES:,}")
-        newest = max((max(s.st_mtime_ns, s.st_ctime_ns) for _, _, s in found), default=0)
+        newest = max((max(s.st_mtime_ns, s.st_ctime_ns) for _, s in found), default=0)
         self._settled = time.time_ns() - newest > _SETTLED
         files = dict[str, tuple[bytes, bool]]()
-        for name, path, status in found:
+        if (size := sum(status.st_size for _, status in found)) > MOST_BYTES:
+            large = max(found, key=lambda file: file.status.st_size)
+            raise _too_large(size, f": {large.name} has {large.status.st_size:,} bytes")
+        left = MOST_BYTES
+        for name, status in found:
             try:
-                content = Path(path).read_bytes()
-            except FileNotFoundError:
+                with tree.open(name) as file:
+                    content = file.read(left + 1)
+            except NotThere:  # it has been exchanged meanwhile
                 continue
-            files[name] = content, bool(status.st_mode & _EXECUTABLE)
+            if (left := left - len(content)) < 0:
+                raise _too_large(MOST_BYTES - left)  # it has grown meanwhile
+            files[name] = content, is_executable(status)
         self._stamps, self._known = stamps, version_of(files)
         return self._known, files
 
     def forget(self) -> None:
         """Read everything the next time."""
         self._stamps, self._known = (), None
+
+
+def _too_large(size: int, why: str = "") -> BundleError:
+    return BundleError(f"the folder has {size:,} bytes, and {MOST_BYTES:,} are the limit of a snapshot{why}")
 
 
 def version_of(files: dict[str, tuple[bytes, bool]]) -> str:
@@ -90,30 +107,23 @@ def pack(files: dict[str, tuple[bytes, bool]]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, (content, executable) in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, _SAME_TIME)
-            entry.external_attr = (0o100755 if executable else 0o100644) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
+            archive.writestr(entry_of(name, executable=executable), content)
     return packed.getvalue()
 
 
-def _walk(folder: str, prefix: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, str, os.stat_result]]:
-    try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return
-    for entry in entries:
-        hidden = entry.name.startswith(".") and entry.name not in _IGNORE_FILES
-        if hidden or entry.name == "__pycache__" or entry.name.endswith(".pyc") or not entry.name.isprintable():
-            continue
-        try:
-            status = entry.stat()
-            if entry.is_dir():
-                identity = (status.st_dev, status.st_ino)
-                if identity not in above:  # else a link to a folder that contains it
-                    yield from _walk(entry.path, f"{prefix}{entry.name}/", (*above, identity))
-            elif entry.is_file():
-                yield prefix + entry.name, entry.path, status
-        except FileNotFoundError:
-            continue
+def is_executable(status: os.stat_result) -> bool:
+    """Whether its owner may execute a file."""
+    return bool(status.st_mode & stat.S_IXUSR)
+
+
+def entry_of(name: str, *, executable: bool) -> zipfile.ZipInfo:
+    """What a zip archive says of a file."""
+    entry = zipfile.ZipInfo(name, _SAME_TIME)
+    entry.external_attr = (0o100755 if executable else 0o100644) << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+def _is_left_out(name: str) -> bool:
+    is_hidden = name.startswith(".") and name not in _IGNORE_FILES
+    return is_hidden or name == "__pycache__" or name.endswith(".pyc") or not name.isprintable()

@@ -14,6 +14,7 @@ Source: docs/operations.md, "The command line".
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -22,6 +23,11 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line `argv` (default: this process's arguments) and exit with its code."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports ends it without a traceback
     from aiosched.cli.app import app, run
 
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, before)
     run(app, argv)

@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Final, NoReturn
 
 import typer
 
-from aiosched import __version__
 from aiosched.cli.lazy import Entry, LazyGroup
+from aiosched.version import __version__
 
 _START, _WORK, _OPERATE = "Start", "DAGs and their runs", "Operate"
 
@@ -35,6 +35,7 @@ _VISIBLE: Final = {
     "inputs": _entry("dags.inputs", "List what tasks ask people, and answer it.", _WORK),
     "assets": _entry("dags.assets", "List assets and their events, emit an event.", _WORK),
     "backfill": _entry("dags.backfill", "Run DAGs for past dates: create, follow, pause, cancel.", _WORK),
+    "schedules": _entry("dags.schedules", "List, set, pause and remove schedules of DAGs that are data.", _WORK),
     "pools": _entry("operation.pools", "List, set and delete pools.", _OPERATE),
     "alerts": _entry("people.alerts", "List alerts and their rules, send a test message.", _OPERATE),
     "variables": _entry("operation.variables", "List, set and delete variables of DAGs.", _OPERATE),
@@ -79,6 +80,7 @@ _ALIASES: Final = {
             "teams",
             "tokens",
             "requests",
+            "schedules",
         )
     },
     "request": _hidden("requests"),

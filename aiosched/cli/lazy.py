@@ -6,6 +6,7 @@ Help and completion of the root need only names and one line for each command, w
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,11 @@ import typer
 from typer.core import TyperGroup
 
 from aiosched.errors import AioschedError
+from aiosched.logs import writes_json
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+UsageError: Any = typer.BadParameter.__base__  # typer carries its own click and does not export it
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +55,28 @@ class LazyGroup(TyperGroup):
         if args and not ctx.resilient_parsing:
             from aiosched.cli.suggestions import near_commands
 
-            visible = {name: command_of(entry.module) for name, entry in self.entries.items() if not entry.hidden}
-            if meant := near_commands(args[0], visible):
+            if meant := near_commands(args[0], self._visible()):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, meant))}?")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """As click's; the error of a misspelt value names the near ones."""
+        """As click's; the error of a misspelt value, option or command names the near ones."""
         try:
             return super().invoke(ctx)
-        except typer.BadParameter as error:
-            from aiosched.cli.suggestions import with_suggestion
+        except UsageError as error:
+            from aiosched.cli.suggestions import near_options, with_command, with_suggestion
 
             error.message = with_suggestion(error.message)
+            if (possible := getattr(error, "possibilities", None)) is not None:
+                error.possibilities = near_options(error.option_name, possible)
+            if error.ctx is not None and (entry := self.entries.get(error.ctx.info_name or "")) is not None:
+                group = next(name for name, each in self.entries.items() if each.module == entry.module)
+                error.message = with_command(error.message, group, self._visible())
             raise
+
+    def _visible(self) -> dict[str, Any]:
+        """The commands of the help, imported."""
+        return {name: command_of(entry.module) for name, entry in self.entries.items() if not entry.hidden}
 
     def entry(self, args: Sequence[str]) -> Entry | None:
         """The entry that the arguments `args` name."""
@@ -91,6 +105,8 @@ class LazyGroup(TyperGroup):
                 raise
             if wants_traceback():
                 sys.excepthook(type(error), error, error.__traceback__)
+            elif writes_json():
+                logger.critical("%s", ours)
             else:
                 sys.stderr.write(f"error: {ours}\n")
             sys.exit(ours.exit_code)

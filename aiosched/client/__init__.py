@@ -9,6 +9,6 @@ It answers with the models of the API itself (`aiosched.web.api`). Needs `pip in
 
 from __future__ import annotations
 
-from aiosched.client.client import ApiProblem, Client, Waits
+from aiosched.client.client import ApiProblem, Client
 
-__all__ = ["ApiProblem", "Client", "Waits"]
+__all__ = ["ApiProblem", "Client"]

@@ -1,25 +1,42 @@
-"""The client: one method for each action; lists are asynchronous iterators over all pages, problems are errors."""
+"""The client: one method for each action; lists are asynchronous iterators over all pages, problems are errors.
+
+What changes something has the options of its request (core/requests/options.py), which become the body of the API.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from aiosched.client.lists import ListClient, instant_text
+from aiosched.client.lists import ListClient
 from aiosched.core.assets.freshness import Freshness
-from aiosched.core.creation.backfills import Rerun
 from aiosched.core.graph.dependency_graph import Direction
+from aiosched.core.requests.options import options_of
+from aiosched.core.requests.requests import (
+    AnswerInput,
+    BackfillCreate,
+    CancelRun,
+    Clear,
+    EmitAsset,
+    MarkRun,
+    MarkTask,
+    Request,
+    SetNote,
+    SetSchedule,
+    Trigger,
+)
 from aiosched.core.values.states import RUN_FINISHED, TaskState
-from aiosched.errors import AioschedError, NotFound, Refused
-from aiosched.web.api.actions import ClearAnswer, Noted
+from aiosched.errors import AioschedError, NotAnswered, NotFound, Refused
+from aiosched.web.api.actions import ClearAnswer, Noted, Triggered, TriggeredRuns
 from aiosched.web.api.assets import AssetEventResource, AssetResource, Emitted
 from aiosched.web.api.backfills import BackfillAnswer, BackfillResource
+from aiosched.web.api.base.bodies import body_of
 from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.dags import DagDetails, DagResource
 from aiosched.web.api.dependencies import DependencyGraph
@@ -30,12 +47,14 @@ from aiosched.web.api.operation.pools import PoolResource
 from aiosched.web.api.operation.probes import HealthReport
 from aiosched.web.api.operation.system import CommandResource, ImportProblem, SchedulerResource, Schedulers
 from aiosched.web.api.runs import RunDetails, TaskInstanceResource
+from aiosched.web.api.schedules import ScheduleResource
 
 M = TypeVar("M", bound=BaseModel)
 
 _PAGE: Final = 200
 _LOOK_SECONDS: Final = 1.0
 _CHUNK: Final = 2**20
+_BATCH: Final = 1000  # runs that the API creates at once
 
 
 class ApiProblem(AioschedError):
@@ -46,21 +65,13 @@ class ApiProblem(AioschedError):
         self.status, self.code = status, code
 
 
-class Waits(AioschedError):
-    """A request is stored, but no scheduler has applied it yet; `command` is its number."""
-
-    def __init__(self, command: int) -> None:
-        super().__init__(f"Request {command} is stored and waits: no scheduler has applied it yet.")
-        self.command = command
-
-
 class Client(ListClient):
     """The API of one server.
 
     url of the server, with the prefix under which it is mounted, if any token of `aiosched tokens create`; None if no
     login is needed transport  of httpx2, for tests
 
-    All methods raise NotFound, Refused, `Waits` (202: not applied yet), ApiProblem for other errors, and httpx2's
+    All methods raise NotFound, Refused, NotAnswered (202: not applied yet), ApiProblem for other errors, and httpx2's
     errors if the server cannot be reached.
     """
 
@@ -106,21 +117,26 @@ class Client(ListClient):
         """One DAG."""
         return await self._get(DagDetails, _path("dags", dag_id))
 
-    async def pause(self, dag_id: str, *, reason: str | None = None) -> DagResource:
+    async def pause(self, dag_id: str, *, reason: str | None = None, key: str | None = None) -> DagResource:
         """Pause a DAG: no new runs, no new tasks; what is running continues."""
-        return await self._send(DagResource, "PATCH", _path("dags", dag_id), {"is_paused": True, "reason": reason})
+        return await self._send(
+            DagResource, "PATCH", _path("dags", dag_id), {"is_paused": True, "reason": reason}, key=key
+        )
 
-    async def unpause(self, dag_id: str, *, reason: str | None = None) -> DagResource:
+    async def unpause(self, dag_id: str, *, reason: str | None = None, key: str | None = None) -> DagResource:
         """Unpause a DAG."""
-        return await self._send(DagResource, "PATCH", _path("dags", dag_id), {"is_paused": False, "reason": reason})
+        return await self._send(
+            DagResource, "PATCH", _path("dags", dag_id), {"is_paused": False, "reason": reason}, key=key
+        )
 
-    async def delete(self, dag_id: str, *, reason: str | None = None) -> None:
+    async def delete(self, dag_id: str, *, reason: str | None = None, key: str | None = None) -> None:
         """Delete a DAG with its runs and their history. If its file still exists, the DAG comes back without them."""
-        _applied(await self._http.request("DELETE", _path("dags", dag_id), params=_given({"reason": reason})))
+        params = _given({"reason": reason})
+        _applied(await self._http.request("DELETE", _path("dags", dag_id), params=params, headers=_headers(key)))
 
-    async def release(self, dag_id: str, *, reason: str | None = None) -> DagResource:
+    async def release(self, dag_id: str, *, reason: str | None = None, key: str | None = None) -> DagResource:
         """Try a DAG that is in quarantine again now, before its pause is over."""
-        return await self._send(DagResource, "POST", _path("dags", dag_id, "release"), {"reason": reason})
+        return await self._send(DagResource, "POST", _path("dags", dag_id, "release"), {"reason": reason}, key=key)
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -128,29 +144,34 @@ class Client(ListClient):
         """One run, by its id, logical date, `latest` or `latest-failed`."""
         return await self._get(RunDetails, _path("dags", dag_id, "runs", run))
 
-    async def trigger(
+    @options_of(Trigger)
+    async def trigger(self, dag_id: str, request: Trigger) -> RunResource:
+        """Trigger a run; returns once it is stored. Instants are aware."""
+        return await self._send(RunResource, "POST", _path("dags", dag_id, "runs"), body_of(request), key=request.key)
+
+    async def trigger_batch(
         self,
         dag_id: str,
+        runs: Iterable[Mapping[str, Any]],
         *,
-        conf: Mapping[str, Any] | None = None,
-        logical_date: datetime | None = None,
-        run_id: str | None = None,
-        run_after: datetime | None = None,
-        partition_key: str | None = None,
         unpause: bool = False,
         reason: str | None = None,
-    ) -> RunResource:
-        """Trigger a run; returns once it is stored. Instants are aware."""
-        body = {
-            "conf": dict(conf or {}),
-            "logical_date": instant_text(logical_date),
-            "run_id": run_id,
-            "run_after": instant_text(run_after),
-            "partition_key": partition_key,
-            "unpause": unpause,
-            "reason": reason,
-        }
-        return await self._send(RunResource, "POST", _path("dags", dag_id, "runs"), body)
+        key: str | None = None,
+    ) -> list[Triggered]:
+        """Trigger runs of one DAG, each with options of `trigger`, in batches of 1,000; what became of each, in order.
+
+        A run that is refused does not keep others from being created; nothing of a batch is if params of one are wrong.
+        """
+        given = [
+            {name: value.isoformat() if isinstance(value, datetime) else value for name, value in run.items()}
+            for run in runs
+        ]
+        found: list[Triggered] = []
+        for start in range(0, len(given), _BATCH):
+            body = {"runs": given[start : start + _BATCH], "unpause": unpause, "reason": reason}
+            path, own = _path("dags", dag_id, "runs", "batch"), None if key is None else f"{key} {start}"
+            found += (await self._send(TriggeredRuns, "POST", path, body, key=own)).runs
+        return found
 
     async def wait(self, dag_id: str, run: str, *, timeout: float | None = None) -> RunDetails:
         """Wait until a run has ended, polling once a second. Raises TimeoutError after `timeout` seconds."""
@@ -159,24 +180,23 @@ class Client(ListClient):
                 await asyncio.sleep(_LOOK_SECONDS)
         return found
 
-    async def cancel(self, dag_id: str, run: str, *, reason: str | None = None) -> RunDetails:
+    @options_of(CancelRun)
+    async def cancel(self, dag_id: str, request: CancelRun) -> RunDetails:
         """Cancel a run: its running tasks are stopped, the others do not start, and the run fails."""
-        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "cancel"), {"reason": reason})
+        return await self._change_run(dag_id, request.run_id, "cancel", request)
 
-    async def mark_run(
-        self, dag_id: str, run: str, state: Literal["success", "failed", "queued"], *, reason: str | None = None
-    ) -> RunDetails:
+    @options_of(MarkRun)
+    async def mark_run(self, dag_id: str, request: MarkRun) -> RunDetails:
         """Set a run and everything unfinished in it to success or failed, or queue it again."""
-        body = {"state": state, "reason": reason}
-        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, "mark"), body)
+        return await self._change_run(dag_id, request.run_id, "mark", request)
 
-    async def set_note(
-        self, dag_id: str, run: str, note: str, *, task_id: str | None = None, map_index: int | None = None
-    ) -> Noted:
+    @options_of(SetNote)
+    async def set_note(self, dag_id: str, request: SetNote) -> Noted:
         """Set the note of a run or of one of its task instances, at most 1,000 characters; an empty one removes it."""
-        run_path = ("dags", dag_id, "runs", run)
-        path = _path(*run_path, "note") if task_id is None else _path(*run_path, "tasks", task_id, "note")
-        return await self._send(Noted, "PUT", path, {"note": note}, _given({"map_index": map_index}))
+        of_task = () if request.task_id is None else ("tasks", request.task_id)
+        path = _path("dags", dag_id, "runs", request.run_id, *of_task, "note")
+        body = body_of(request, without=("run_id", "task_id", "map_index"))
+        return await self._send(Noted, "PUT", path, body, _given({"map_index": request.map_index}), key=request.key)
 
     def inputs(
         self, *, waiting: bool = False, dag_id: str | None = None, run_id: str | None = None, task_id: str | None = None
@@ -185,20 +205,13 @@ class Client(ListClient):
         params = {"waiting": waiting, "dag_id": dag_id, "run_id": run_id, "task_id": task_id}
         return self._pages(InputResource, "inputs", params)
 
-    async def answer(
-        self,
-        dag_id: str,
-        run: str,
-        task_id: str,
-        options: Sequence[str],
-        *,
-        params: Mapping[str, Any] | None = None,
-        map_index: int | None = None,
-        reason: str | None = None,
-    ) -> Answered:
+    @options_of(AnswerInput)
+    async def answer(self, dag_id: str, request: AnswerInput) -> Answered:
         """Answer what a task asks, which then goes on."""
-        body = {"options": list(options), "params": dict(params or {}), "map_index": map_index, "reason": reason}
-        return await self._send(Answered, "POST", _path("dags", dag_id, "runs", run, "tasks", task_id, "answer"), body)
+        path = _path("dags", dag_id, "runs", request.run_id, "tasks", request.task_id, "answer")
+        return await self._send(
+            Answered, "POST", path, body_of(request, without=("run_id", "task_id")), key=request.key
+        )
 
     # -- task instances ---------------------------------------------------------------------
 
@@ -209,91 +222,29 @@ class Client(ListClient):
         params = {"state": [str(s) for s in state], "task_id": task_id}
         return self._pages(TaskInstanceResource, _path("dags", dag_id, "runs", run, "tasks"), params)
 
-    async def clear(
-        self,
-        dag_id: str,
-        *,
-        run_ids: Sequence[str] | None = None,
-        first: datetime | None = None,
-        final: datetime | None = None,
-        task_ids: Sequence[str] | None = None,
-        pattern: str | None = None,
-        map_index: int | None = None,
-        upstream: bool = False,
-        downstream: bool = False,
-        only_failed: bool = False,
-        only_running: bool = False,
-        past: bool = False,
-        future: bool = False,
-        prevent_running: bool = False,
-        newest_version: bool = False,
-        dependents: bool = True,
-        dry_run: bool = False,
-        reason: str | None = None,
-    ) -> ClearAnswer:
+    @options_of(Clear)
+    async def clear(self, dag_id: str, request: Clear) -> ClearAnswer:
         """Clear task instances so that they run again; all runs and all tasks unless some are named.
 
-        Returns what was affected. Without `run_ids`, the runs with a logical date in [first, final] are selected.
+        Returns what was affected. Without `run_ids`, the runs with a logical date in [first, final] are selected; a
+        `date` is that whole day in the DAG's time zone.
         `pattern` is a regular expression for task ids. `past` and `future` add the runs before and after those named,
         by logical date. `prevent_running` refuses the request if instances are running; otherwise those are stopped.
         With `dependents`, what selected `ExternalTaskMarker`s mark in other DAGs is cleared, too.
         """
-        body = {
-            "run_ids": None if run_ids is None else list(run_ids),
-            "from_date": instant_text(first),
-            "to_date": instant_text(final),
-            "task_ids": None if task_ids is None else list(task_ids),
-            "pattern": pattern,
-            "map_index": map_index,
-            "upstream": upstream,
-            "downstream": downstream,
-            "only_failed": only_failed,
-            "only_running": only_running,
-            "past": past,
-            "future": future,
-            "prevent_running": prevent_running,
-            "newest_version": newest_version,
-            "dependents": dependents,
-            "dry_run": dry_run,
-            "reason": reason,
-        }
-        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "clear"), body)
+        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "clear"), body_of(request), key=request.key)
 
-    async def mark_task(
-        self,
-        dag_id: str,
-        run: str,
-        task_id: str,
-        state: Literal["success", "failed", "skipped"],
-        *,
-        map_index: int | None = None,
-        upstream: bool = False,
-        downstream: bool = False,
-        only_failed: bool = False,
-        only_running: bool = False,
-        past: bool = False,
-        future: bool = False,
-        dry_run: bool = False,
-        reason: str | None = None,
-    ) -> ClearAnswer:
+    @options_of(MarkTask)
+    async def mark_task(self, dag_id: str, request: MarkTask) -> ClearAnswer:
         """Set a task instance to success, failed or skipped; without `map_index` all instances of the task.
 
         `upstream` and `downstream` add the tasks before and after it, `past` and `future` the runs before and after
         that one, by logical date. Returns what was affected.
         """
-        body = {
-            "state": state,
-            "map_index": map_index,
-            "upstream": upstream,
-            "downstream": downstream,
-            "only_failed": only_failed,
-            "only_running": only_running,
-            "past": past,
-            "future": future,
-            "dry_run": dry_run,
-            "reason": reason,
-        }
-        return await self._send(ClearAnswer, "POST", _path("dags", dag_id, "runs", run, "tasks", task_id, "mark"), body)
+        path = _path("dags", dag_id, "runs", request.run_id, "tasks", request.task_id, "mark")
+        return await self._send(
+            ClearAnswer, "POST", path, body_of(request, without=("run_id", "task_id")), key=request.key
+        )
 
     async def log(
         self, dag_id: str, run: str, task_id: str, *, try_number: int = 1, map_index: int = -1
@@ -309,44 +260,71 @@ class Client(ListClient):
 
     # -- backfills, assets, pools -----------------------------------------------------------
 
-    async def backfill(
-        self,
-        dag_id: str,
-        first: datetime,
-        final: datetime,
-        *,
-        rerun: Rerun | str = Rerun.MISSING,
-        max_active_runs: int = 10,
-        backwards: bool = False,
-        conf: Mapping[str, Any] | None = None,
-        dry_run: bool = False,
-        reason: str | None = None,
-    ) -> BackfillAnswer:
-        """Create runs for past dates, both inclusive; returns what happens to each date."""
-        body = {
-            "dag_id": dag_id,
-            "from_date": instant_text(first),
-            "to_date": instant_text(final),
-            "rerun": str(rerun),
-            "max_active_runs": max_active_runs,
-            "backwards": backwards,
-            "conf": dict(conf or {}),
-            "dry_run": dry_run,
-            "reason": reason,
-        }
-        return await self._send(BackfillAnswer, "POST", "backfills", body)
+    @options_of(BackfillCreate)
+    async def backfill(self, dag_id: str, request: BackfillCreate) -> BackfillAnswer:
+        """Create runs for past dates, both inclusive; returns what happens to each date.
 
-    async def pause_backfill(self, number: int, *, reason: str | None = None) -> BackfillResource:
+        A `date` is that whole day in the DAG's time zone.
+        """
+        return await self._send(
+            BackfillAnswer, "POST", "backfills", {"dag_id": dag_id, **body_of(request)}, key=request.key
+        )
+
+    @options_of(SetSchedule)
+    async def schedule(self, dag_id: str, request: SetSchedule) -> ScheduleResource:
+        """Start runs of a DAG by a schedule that is data: one of `cron` (in `timezone`), `every` (seconds) and `at`.
+
+        One of that name is changed; with other terms it begins anew.
+        """
+        path = _path("dags", dag_id, "schedules", request.name)
+        return await self._send(ScheduleResource, "PUT", path, body_of(request, without=("name",)), key=request.key)
+
+    def schedules(self, *, dag_id: str | None = None) -> AsyncIterator[ScheduleResource]:
+        """Schedules by DAG and name."""
+        return self._pages(ScheduleResource, "schedules", {"dag_id": dag_id})
+
+    async def pause_schedule(
+        self, dag_id: str, name: str, *, reason: str | None = None, key: str | None = None
+    ) -> ScheduleResource:
+        """Pause a schedule: it starts no runs."""
+        path = _path("dags", dag_id, "schedules", name, "pause")
+        return await self._send(ScheduleResource, "POST", path, {"reason": reason}, key=key)
+
+    async def resume_schedule(
+        self, dag_id: str, name: str, *, reason: str | None = None, key: str | None = None
+    ) -> ScheduleResource:
+        """Resume a schedule: the last missed instant has a run, with catchup each."""
+        path = _path("dags", dag_id, "schedules", name, "resume")
+        return await self._send(ScheduleResource, "POST", path, {"reason": reason}, key=key)
+
+    async def unschedule(self, dag_id: str, name: str, *, reason: str | None = None, key: str | None = None) -> None:
+        """Remove a schedule; its runs stay."""
+        path, params = _path("dags", dag_id, "schedules", name), _given({"reason": reason})
+        _applied(await self._http.request("DELETE", path, params=params, headers=_headers(key)))
+
+    async def pause_backfill(
+        self, number: int, *, reason: str | None = None, key: str | None = None
+    ) -> BackfillResource:
         """Pause a backfill: start no further runs; running ones continue."""
-        return await self._send(BackfillResource, "POST", _path("backfills", str(number), "pause"), {"reason": reason})
+        return await self._send(
+            BackfillResource, "POST", _path("backfills", str(number), "pause"), {"reason": reason}, key=key
+        )
 
-    async def resume_backfill(self, number: int, *, reason: str | None = None) -> BackfillResource:
+    async def resume_backfill(
+        self, number: int, *, reason: str | None = None, key: str | None = None
+    ) -> BackfillResource:
         """Resume a paused backfill."""
-        return await self._send(BackfillResource, "POST", _path("backfills", str(number), "resume"), {"reason": reason})
+        return await self._send(
+            BackfillResource, "POST", _path("backfills", str(number), "resume"), {"reason": reason}, key=key
+        )
 
-    async def cancel_backfill(self, number: int, *, reason: str | None = None) -> BackfillResource:
+    async def cancel_backfill(
+        self, number: int, *, reason: str | None = None, key: str | None = None
+    ) -> BackfillResource:
         """Cancel a backfill: its queued runs fail, running ones continue."""
-        return await self._send(BackfillResource, "POST", _path("backfills", str(number), "cancel"), {"reason": reason})
+        return await self._send(
+            BackfillResource, "POST", _path("backfills", str(number), "cancel"), {"reason": reason}, key=key
+        )
 
     def backfills(self, *, dag_id: str | None = None) -> AsyncIterator[BackfillResource]:
         """Backfills, newest first."""
@@ -372,17 +350,11 @@ class Client(ListClient):
         """The events of an asset, newest first."""
         return self._pages(AssetEventResource, "asset-events", {"name": asset})
 
-    async def emit(
-        self,
-        asset: str,
-        extra: Mapping[str, Any] | None = None,
-        *,
-        partition_key: str | None = None,
-        reason: str | None = None,
-    ) -> Emitted:
+    @options_of(EmitAsset)
+    async def emit(self, request: EmitAsset) -> Emitted:
         """Emit an event of an asset (or of one of its partitions), which triggers the DAGs that wait for it."""
-        body = {"extra": dict(extra or {}), "partition_key": partition_key, "reason": reason}
-        return await self._send(Emitted, "POST", "asset-events", body, {"name": asset})
+        body = body_of(request, without=("name",))
+        return await self._send(Emitted, "POST", "asset-events", body, {"name": request.name})
 
     def pools(self) -> AsyncIterator[PoolResource]:
         """Pools by name."""
@@ -431,12 +403,19 @@ class Client(ListClient):
         return self._pages(ImportProblem, "import-errors", {})
 
     def commands(self, *, dag_id: str | None = None) -> AsyncIterator[CommandResource]:
-        """The audit log, newest first."""
+        """Requests to the schedulers, newest first."""
         return self._pages(CommandResource, "commands", {"dag_id": dag_id})
 
     async def command(self, number: int) -> CommandResource:
-        """One request; `Waits` has its number."""
+        """One request; NotAnswered has its number."""
         return await self._get(CommandResource, _path("commands", str(number)))
+
+    async def outcome(self, number: int, *, timeout: float | None = None) -> CommandResource:
+        """A request once it has been applied, refused or withdrawn. Raises TimeoutError after `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            while (found := await self.command(number)).state == "waiting":  # noqa: ASYNC110  # another process
+                await asyncio.sleep(_LOOK_SECONDS)
+        return found
 
     async def withdraw(self, number: int, *, reason: str | None = None) -> CommandResource:
         """Withdraw a request that waits, so that no scheduler applies it. Raises Refused if it was answered already."""
@@ -450,11 +429,22 @@ class Client(ListClient):
         return model.model_validate_json(answer.content)
 
     async def _send(
-        self, model: type[M], method: str, path: str, body: Mapping[str, Any], params: Mapping[str, Any] | None = None
+        self,
+        model: type[M],
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        params: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
     ) -> M:
-        answer = await self._http.request(method, path, json=body, params=params)
+        answer = await self._http.request(method, path, json=body, params=params, headers=_headers(key))
         _applied(answer)
         return model.model_validate_json(answer.content)
+
+    async def _change_run(self, dag_id: str, run: str, verb: str, request: Request) -> RunDetails:
+        body = body_of(request, without=("run_id",))
+        return await self._send(RunDetails, "POST", _path("dags", dag_id, "runs", run, verb), body, key=request.key)
 
     async def _pages(self, model: type[M], path: str, params: Mapping[str, Any]) -> AsyncIterator[M]:
         cursor: str | None = None
@@ -486,10 +476,14 @@ def _check(answer: Any) -> None:
 
 
 def _applied(answer: Any) -> None:
-    """Raise the error of a problem, or Waits for a request that is not applied yet."""
+    """Raise the error of a problem, or NotAnswered for a request that is not applied yet."""
     _check(answer)
     if answer.status_code == 202:
-        raise Waits(answer.json()["command"])
+        raise NotAnswered(answer.json()["command"])
+
+
+def _headers(key: str | None) -> dict[str, str]:
+    return {} if key is None else {"Idempotency-Key": key}
 
 
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:

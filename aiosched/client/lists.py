@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from aiosched.core.timetables.days import DayOrInstant
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.lists.chosen import RunOrder
 from aiosched.web.api.base.run_resource import RunResource
@@ -36,17 +36,19 @@ class ListClient:
         run_type: Sequence[RunType | str] = (),
         owner: str | None = None,
         tag: Sequence[str] = (),
-        since: datetime | None = None,
-        until: datetime | None = None,
-        ended_since: datetime | None = None,
-        ended_until: datetime | None = None,
+        since: DayOrInstant | None = None,
+        until: DayOrInstant | None = None,
+        ended_since: DayOrInstant | None = None,
+        ended_until: DayOrInstant | None = None,
         min_seconds: float | None = None,
         max_seconds: float | None = None,
         order: RunOrder = "-run_after",
     ) -> AsyncIterator[RunResource]:
         """Runs, by default the newest `run_after` first.
 
-        `since` and `until` filter by `run_after`; owner and tags (all of which must match) are those of the DAG.
+        `since` and `until` filter by `run_after`; a `date` is that whole day, in the time zone of the DAG with
+        `dag_id` (UTC without one), and a `datetime` that ends something is exclusive. Owner and tags (all of which
+        must match) are those of the DAG.
         """
         params = {
             "dag_id": dag_id,
@@ -76,14 +78,14 @@ class ListClient:
         operator: str | None = None,
         pool: str | None = None,
         reason: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: DayOrInstant | None = None,
+        until: DayOrInstant | None = None,
         min_seconds: float | None = None,
         max_seconds: float | None = None,
     ) -> AsyncIterator[ListedInstance]:
         """Task instances of all DAGs, those of the newest runs first; `task_id` and `reason` are parts of the text.
 
-        `since` and `until` filter by the `run_after` of the runs.
+        `since` and `until` filter by the `run_after` of the runs, as in `runs`.
         """
         params = {
             "dag_id": dag_id,
@@ -131,6 +133,6 @@ class ListClient:
         return await self._send(BulkAnswer, "POST", "bulk", body)
 
 
-def instant_text(value: datetime | None) -> str | None:
-    """An instant as the API takes it."""
+def instant_text(value: DayOrInstant | None) -> str | None:
+    """A day or an instant as the API takes it."""
     return None if value is None else value.isoformat()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -16,7 +16,7 @@ _NAME: Final = r"^[A-Za-z0-9_.-]{1,100}$"
 class NotifierSettings(BaseModel):
     """One notifier: its name for rules, its kind, and the arguments of that kind."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     name: str = Field(pattern=_NAME, description="by which rules refer to it")
     kind: str = Field(description="mail, webhook, or the path of a class of notifiers, such as package.SlackNotifier")
@@ -37,7 +37,7 @@ class NotifierSettings(BaseModel):
 class AlertRuleSettings(BaseModel):
     """One rule, as in the API."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=_NAME, description="name of the rule")
     kind: str = Field(description="what it watches, such as run_failed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -31,7 +31,7 @@ _REMOTE_HELPER: Final = re.compile(r"^[A-Za-z0-9+.-]+::")
 class BundleSettings(BaseModel):
     """One bundle. `name` is part of the names of its files."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,49}$", description="unique; part of the names of its files")
     kind: Literal["folder", "git", "archive"] = Field(description="where the files come from")

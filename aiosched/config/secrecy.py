@@ -32,6 +32,11 @@ def secrecy_of(field: FieldInfo) -> Secrecy | None:
     return next((mark for mark in field.metadata if isinstance(mark, Secrecy)), None)
 
 
+def split_keys(keys: str) -> list[str]:
+    """Keys that are separated by commas."""
+    return [key for part in keys.split(",") if (key := part.strip())]
+
+
 _USER_INFO: Final = re.compile(r"(?<=://)(?P<user>[^:/?#]*):(?P<password>.*)@(?=[^@]*$)")
 _PASSWORD_WORD: Final = re.compile(r"(?P<key>\bpassword=)(?:'[^']*'|[^&\s]*)")
 

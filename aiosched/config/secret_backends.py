@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -19,7 +19,7 @@ _CLASS_PATH: Final = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
 class BackendSettings(BaseModel):
     """One backend: its kind, and the options of that kind, which the backend itself checks when it is opened."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     kind: str = Field(description="files, vault, aws-secrets, aws-parameters, gcp, a plugin, or a class of Airflow")
     team_names: str | None = Field(default=None, description="names of a team's secrets, such as {team}/{name}")

@@ -6,17 +6,19 @@ Elsewhere: where values come from (sources.py). Source: option names and default
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from aiosched.config.alerts import AlertRuleSettings, NotifierSettings, no_two_of_a_name, read_tables
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
-from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText
+from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText, split_keys
 from aiosched.config.secret_backends import BackendSettings, read_backends
+from aiosched.sizes import size_of
 
 
 def _upper(value: Any) -> Any:
@@ -41,6 +43,7 @@ def _regex(pattern: str) -> str:
     return pattern
 
 
+_KEY_BYTES: Final = 32
 _MOST_PROCESSES: Final = 64  # there are 64 partitions
 EXECUTORS: Final = ("local", "inline")
 EXECUTOR_PLUGINS: Final = "aiosched.executors"  # the entry point group by which packages add others
@@ -61,6 +64,10 @@ def _processes(number: str) -> str:
     if number != "auto" and not (number.isdecimal() and 1 <= int(number) <= _MOST_PROCESSES):
         raise ValueError(f"must be a number from 1 to {_MOST_PROCESSES}, or auto")
     return number
+
+
+def _size(given: Any) -> Any:
+    return None if given is None else size_of(int(given) if str(given).isdecimal() else given)
 
 
 def _executors(kinds: str) -> str:
@@ -107,7 +114,7 @@ SortMode = Literal["modified_time", "alphabetical", "random_seeded_by_host"]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", validate_assignment=True)
 
 
 class CoreSettings(_Section):
@@ -178,6 +185,11 @@ class DatabaseSettings(_Section):
     dsn: SecretAddress = Field(
         default=None, description="postgresql://user:password@host:port/database; unset: embedded"
     )
+    embedded_binaries: str | None = Field(
+        default=None,
+        description="folder with the programs of PostgreSQL (15 to 18) for the embedded server, or machine: one of it "
+        "is found; unset: those of the installed wheel, else of this machine",
+    )
     password_file: Path | None = Field(
         default=None, description="file with the password of dsn, read with each login: it can change without a stop"
     )
@@ -243,6 +255,11 @@ class ExecutorSettings(_Section):
     slots: int | None = Field(default=None, ge=1, description="concurrent plain functions; unset: four for each core")
     async_slots: int = Field(default=1000, ge=1, description="concurrent async tasks")
     isolation: Literal["warm", "fresh"] = Field(default="warm", description="fresh: a new process for each attempt")
+    memory_limit: Annotated[int | None, BeforeValidator(_size)] = Field(
+        default=None,
+        ge=67_108_864,
+        description="memory of a worker process and those that it starts, in bytes or as '2 GiB'; unset: no limit",
+    )
     warm_ahead: float = Field(
         default=30.0,
         ge=0,
@@ -287,6 +304,32 @@ def _broker(address: str | None) -> str | None:
     return address
 
 
+def _fernet_keys(keys: str | None) -> str | None:
+    for key in split_keys(keys) if keys is not None else ():
+        try:
+            fits = len(base64.urlsafe_b64decode(key)) == _KEY_BYTES
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError("must be one or more keys of `aiosched db make-key`, separated by commas")
+    return keys or None
+
+
+def _keys_of_teams(value: Any) -> Any:
+    """A table, or JSON: keys by team."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = json.loads(_json_object(value) or "{}")
+    if not isinstance(value, dict) or not all(isinstance(keys, str) and keys.strip(" ,") for keys in value.values()):
+        raise ValueError('must name keys by team, such as {"sales": "…"}')
+    if strange := [team for team in value if not team or "," in team]:
+        raise ValueError(f"names {strange[0]!r}: a team with queues of its own has a name without commas")
+    for keys in value.values():
+        _fernet_keys(keys)
+    return value
+
+
 class CelerySettings(_Section):
     broker: Annotated[str | None, AfterValidator(_broker), Secrecy.ADDRESS] = Field(
         default=None,
@@ -294,6 +337,14 @@ class CelerySettings(_Section):
     )
     default_queue: str = Field(
         default="default", min_length=1, max_length=200, description="Celery queue of tasks without a queue"
+    )
+    keys: Annotated[str | None, AfterValidator(_fernet_keys), Secrecy.WHOLE] = Field(
+        default=None,
+        description="keys that seal what lies in the broker, the same for schedulers and workers; the first one seals",
+    )
+    team_keys: Annotated[dict[str, str] | None, BeforeValidator(_keys_of_teams), Secrecy.WHOLE] = Field(
+        default=None,
+        description='keys of teams with workers of their own: {"sales": "…"}; their queues are sales.default …',
     )
 
 
@@ -314,6 +365,11 @@ class KubernetesSettings(_Section):
         default="", description="other namespaces that tasks may choose as their queue, comma separated"
     )
     pod_template_file: Path | None = Field(default=None, description="YAML file with a Pod from which all are made")
+    pod_override_allows: Annotated[list[str], BeforeValidator(_names)] = Field(
+        default=[],
+        description="what a pod_override may have besides the allowed parts, such as spec.serviceAccountName; for DAGs "
+        "of one team sales:spec.serviceAccountName",
+    )
     image: str | None = Field(default=None, description="image of the worker; unset: that of the template")
     service_account: str | None = Field(default=None, description="service account of pods; unset: `default`")
     worker_container_name: str = Field(default="base", description="name of the container that runs the attempt")
@@ -432,7 +488,10 @@ class XComSettings(_Section):
 class WebSettings(_Section):
     host: str = Field(default="127.0.0.1", description="address of the web server")
     port: int = Field(
-        default=8484, ge=0, le=65535, description="port of the web server; if it is taken, the next free one"
+        default=8484,
+        ge=0,
+        le=65535,
+        description="port of the web server; if it is not set and the default is taken, the next free one",
     )
     auth: Literal["none", "password", "oidc"] | None = Field(
         default=None,
@@ -448,7 +507,13 @@ class WebSettings(_Section):
     )
     allowed_hosts: str = Field(
         default="",
-        description="host names to answer to, comma separated; unset: without login those of this machine",
+        description="host names to answer to besides addresses and names of this machine, comma separated; unset: all "
+        "with a login, no others without",
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="addresses and networks of proxies in front whose X-Forwarded-For and X-Forwarded-Proto are "
+        "believed, comma separated; unset: those in FORWARDED_ALLOW_IPS, else nobody",
     )
     oidc_issuer: str | None = Field(default=None, description="issuer of the identity provider, as it names itself")
     oidc_client_id: str | None = Field(default=None, description="client id of this server at the provider")

@@ -1,8 +1,8 @@
 """Where settings come from: `load_settings` merges them with the precedence flag, environment, file, default.
 
 The file is `aiosched.toml` in the working directory, or `[tool.aiosched]` of its `pyproject.toml`; folders above are
-not searched, so that paths are always relative to the directory where the command is run. Source: README.md,
-"Settings".
+not searched, so that paths are always relative to the directory where the command is run. Source: docs/settings.md,
+"Settings reference".
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The database: tables, migrations, named statements, connections and the embedded server.
 
-    server/      connections, migrating, backups, a PostgreSQL of our own    schema/   the tables
+    server/      connections, migrating, a PostgreSQL of our own    schema/   the tables
     statements/  what the scheduler says, by subject                         queries/  what people and tasks read
     people/      accounts, variables, connections, pools, notes, states      crypto/   keys and sealed texts
-    upkeep/      removing old history, counting again
+    upkeep/      removing old history, counting again, backups
 
 Neither SQLAlchemy nor Alembic is imported before something needs it.
 """

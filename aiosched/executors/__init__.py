@@ -2,7 +2,7 @@
 
     attempt/     one attempt in its process: runner, results, logs   inline/   in the scheduler's process
     worker/      worker processes, and how they are forked           local/    the scheduler's side of them
-    dag_test/    one run without a database                     engines/  other machines
+    dag_test.py  one run without a database                     engines/  other machines
     executor_router.py  several executors as one                     throughput.py  attempts beyond the slots
 
 Names are imported on first use: reading a log does not import a runner.
@@ -17,8 +17,8 @@ from aiosched.lazy import imported_on_demand
 if TYPE_CHECKING:
     from aiosched.core.values.messages import Attempt, AttemptKey, Executor, Outcome, Report, TaskServices
     from aiosched.executors.attempt.dag_cache import FileDags
-    from aiosched.executors.attempt.surroundings import Surroundings
-    from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+    from aiosched.executors.attempt.environment import AttemptEnvironment
+    from aiosched.executors.dag_test import TestRun, run_dag_test
     from aiosched.executors.inline.executor import InlineExecutor
     from aiosched.executors.inline.running import ELSEWHERE, run_attempt
     from aiosched.executors.local.executor import LocalExecutor
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ELSEWHERE",
     "Attempt",
+    "AttemptEnvironment",
     "AttemptKey",
     "Executor",
     "FileDags",
@@ -35,7 +36,6 @@ __all__ = [
     "LocalOptions",
     "Outcome",
     "Report",
-    "Surroundings",
     "TaskServices",
     "TestRun",
     "run_attempt",
@@ -53,9 +53,9 @@ _HOMES = {
     "InlineExecutor": "inline.executor",
     "LocalExecutor": "local.executor",
     "LocalOptions": "local.options",
-    "TestRun": "dag_test.dag_test",
-    "run_dag_test": "dag_test.dag_test",
-    "Surroundings": "attempt.surroundings",
+    "TestRun": "dag_test",
+    "run_dag_test": "dag_test",
+    "AttemptEnvironment": "attempt.environment",
     "ELSEWHERE": "inline.running",
     "run_attempt": "inline.running",
 }

@@ -23,9 +23,9 @@ from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.lists.dag_lists import list_dags
 from aiosched.db.people.pools import list_pools, set_pool
 from aiosched.db.people.secrets import SecretStore, VariableValue
-from aiosched.db.queries.status import list_schedulers
+from aiosched.db.queries.schedulers import list_schedulers
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.inbox import add_command, find_command, notify, read_answer, wait_applied
+from aiosched.db.statements.inbox import find_request, notify, read_answer, send_request, wait_applied
 from aiosched.db.statements.runs import set_paused
 from aiosched.errors import Refused
 from aiosched.migration.planning import (
@@ -165,7 +165,7 @@ class Migration:
         async with self.db.acquire() as conn:
             for repeat in count():
                 name = _name_of(dag, repeat)
-                known = await find_command(conn, name)
+                known = await find_request(conn, name)
                 if known is None:
                     break
                 answer = await read_answer(conn, known)
@@ -173,8 +173,8 @@ class Migration:
                     return StepOutcome.UNCHANGED, "it waits for a scheduler (aiosched serve)"
                 if answer.error is None:
                     return StepOutcome.UNCHANGED, answer.result.get("unchanged") or "done already"
-            number = await add_command(
-                conn, verb=verb, dag_id=dag.dag_id, args=args, requested_by=self.requested_by, request=name
+            number = await send_request(
+                conn, verb=verb, dag_id=dag.dag_id, args=args, requested_by=self.requested_by, idempotency_key=name
             )
         answer = await wait_applied(self.db, number, timeout=ANSWER_SECONDS) if is_alive else None
         if answer is None:
@@ -186,7 +186,7 @@ class Migration:
 
 
 def _name_of(dag: ImportedDag, repeat: int) -> UUID:
-    """The id of a request, the same whenever this is repeated: a DAG goes on after one run once."""
+    """The key of a request, the same whenever this is repeated: a DAG goes on after one run once."""
     after = "" if dag.after is None else dag.after.logical_date.isoformat()
     return uuid5(NAMESPACE_URL, f"aiosched:migrate:{dag.dag_id}:{after}:{dag.unpause}:{repeat}")
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from aiosched.config import Settings
 from aiosched.errors import ConfigError
-from aiosched.migration.cfg_table import OLD_NAMES, OPTIONS, SECTIONS, Here
+from aiosched.migration.cfg_table import OLD_NAMES, OPTIONS, SECTIONS, OurSetting
 
 _PREFIX: Final = "AIRFLOW__"
 
@@ -74,7 +74,7 @@ def translate(cfg: Mapping[tuple[str, str], str]) -> list[CfgLine]:
     return lines
 
 
-def _line(section: str, option: str, entry: Here | str | None, value: str) -> CfgLine:
+def _line(section: str, option: str, entry: OurSetting | str | None, value: str) -> CfgLine:
     if entry is None:
         return CfgLine(
             section, option, SettingFate.UNKNOWN, note="no setting of a released Airflow's core, or of a plugin"

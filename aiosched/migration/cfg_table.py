@@ -16,7 +16,7 @@ def as_is(value: str) -> Any:
     return value
 
 
-class Here(NamedTuple):
+class OurSetting(NamedTuple):
     """The setting of aiosched: its key, a remark, and how its value is made from Airflow's.
 
     `always`: also the default value is to be set, since it counts whether the setting is set at all.
@@ -71,30 +71,30 @@ _BUNDLE = "[[dags.bundles]]: see docs/bundles.md"
 _ISOLATED = "workers never have the database's address: they ask their scheduler"
 _TRIGGERS = "triggers run in the scheduler that owns the DAG, on its event loop"
 
-OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
+OPTIONS: Final[Mapping[tuple[str, str], OurSetting | str]] = MappingProxyType(
     {
         # [core]
-        ("core", "dags_folder"): Here("core.dags_folder"),
-        ("core", "default_timezone"): Here("core.default_timezone"),
-        ("core", "executor"): Here("executor.kind", None, _executor),
-        ("core", "parallelism"): Here("core.parallelism", "for each scheduler", _at_least_one),
-        ("core", "max_active_tasks_per_dag"): Here("core.max_active_tasks_per_dag", "over all runs of the DAG"),
-        ("core", "max_active_runs_per_dag"): Here("core.max_active_runs_per_dag"),
-        ("core", "max_consecutive_failed_dag_runs_per_dag"): Here("core.max_consecutive_failed_dag_runs_per_dag"),
-        ("core", "dags_are_paused_at_creation"): Here("core.dags_are_paused_at_creation"),
-        ("core", "default_task_retries"): Here("core.default_task_retries"),
-        ("core", "default_task_retry_delay"): Here("core.default_task_retry_delay"),
-        ("core", "max_task_retry_delay"): Here("core.max_task_retry_delay"),
-        ("core", "default_task_execution_timeout"): Here("core.default_task_execution_timeout", None, _unlimited),
-        ("core", "default_task_weight_rule"): Here("core.default_task_weight_rule", None, _weight_rule),
-        ("core", "default_pool_task_slot_count"): Here("core.default_pool_task_slot_count"),
-        ("core", "dagbag_import_timeout"): Here("core.dagbag_import_timeout"),
-        ("core", "dag_discovery_safe_mode"): Here("core.dag_discovery_safe_mode"),
-        ("core", "killed_task_cleanup_time"): Here("core.killed_task_cleanup_time"),
-        ("core", "check_slas"): Here("core.check_slas"),
-        ("core", "dag_run_conf_overrides_params"): Here("core.dag_run_conf_overrides_params"),
-        ("core", "max_map_length"): Here("core.max_map_length"),
-        ("core", "dag_file_processor_timeout"): Here("parsing.file_timeout"),
+        ("core", "dags_folder"): OurSetting("core.dags_folder"),
+        ("core", "default_timezone"): OurSetting("core.default_timezone"),
+        ("core", "executor"): OurSetting("executor.kind", None, _executor),
+        ("core", "parallelism"): OurSetting("core.parallelism", "for each scheduler", _at_least_one),
+        ("core", "max_active_tasks_per_dag"): OurSetting("core.max_active_tasks_per_dag", "over all runs of the DAG"),
+        ("core", "max_active_runs_per_dag"): OurSetting("core.max_active_runs_per_dag"),
+        ("core", "max_consecutive_failed_dag_runs_per_dag"): OurSetting("core.max_consecutive_failed_dag_runs_per_dag"),
+        ("core", "dags_are_paused_at_creation"): OurSetting("core.dags_are_paused_at_creation"),
+        ("core", "default_task_retries"): OurSetting("core.default_task_retries"),
+        ("core", "default_task_retry_delay"): OurSetting("core.default_task_retry_delay"),
+        ("core", "max_task_retry_delay"): OurSetting("core.max_task_retry_delay"),
+        ("core", "default_task_execution_timeout"): OurSetting("core.default_task_execution_timeout", None, _unlimited),
+        ("core", "default_task_weight_rule"): OurSetting("core.default_task_weight_rule", None, _weight_rule),
+        ("core", "default_pool_task_slot_count"): OurSetting("core.default_pool_task_slot_count"),
+        ("core", "dagbag_import_timeout"): OurSetting("core.dagbag_import_timeout"),
+        ("core", "dag_discovery_safe_mode"): OurSetting("core.dag_discovery_safe_mode"),
+        ("core", "killed_task_cleanup_time"): OurSetting("core.killed_task_cleanup_time"),
+        ("core", "check_slas"): OurSetting("core.check_slas"),
+        ("core", "dag_run_conf_overrides_params"): OurSetting("core.dag_run_conf_overrides_params"),
+        ("core", "max_map_length"): OurSetting("core.max_map_length"),
+        ("core", "dag_file_processor_timeout"): OurSetting("parsing.file_timeout"),
         ("core", "fernet_key"): "give it to `aiosched migrate airflow`; here secrets.fernet_keys encrypts",
         ("core", "hostname_callable"): "scheduler.name is the host's name unless it is set",
         ("core", "might_contain_dag_callable"): "core.dag_discovery_safe_mode = false reads every file",
@@ -109,7 +109,7 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         ("core", "execute_tasks_new_python_interpreter"): "executor.isolation = fresh: a new process for each attempt",
         ("core", "dagbag_import_error_tracebacks"): "errors are always shown with the lines of your file",
         ("core", "dagbag_import_error_traceback_depth"): "errors are always shown with the lines of your file",
-        ("core", "default_impersonation"): Here("executor.run_as", "DAG files are imported as that user, too"),
+        ("core", "default_impersonation"): OurSetting("executor.run_as", "DAG files are imported as that user, too"),
         ("core", "security"): "Kerberos belongs to the provider's hook",
         ("core", "secure_mode"): "nothing of it exists here",
         ("core", "unit_test_mode"): "`aiosched.testing` needs no mode",
@@ -122,8 +122,8 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         ("core", "compress_serialized_dags"): _SERIALIZED,
         ("core", "store_serialized_dags"): _SERIALIZED,
         ("core", "store_dag_code"): "the code of each version is always stored",
-        ("core", "num_dag_runs_to_retain_rendered_fields"): Here("core.num_dag_runs_to_retain_rendered_fields"),
-        ("core", "max_num_rendered_ti_fields_per_task"): Here("core.num_dag_runs_to_retain_rendered_fields"),
+        ("core", "num_dag_runs_to_retain_rendered_fields"): OurSetting("core.num_dag_runs_to_retain_rendered_fields"),
+        ("core", "max_num_rendered_ti_fields_per_task"): OurSetting("core.num_dag_runs_to_retain_rendered_fields"),
         ("core", "xcom_backend"): "xcom.remote and xcom.remote_from store large XComs in object storage",
         ("core", "enable_xcom_pickling"): "XComs are JSON",
         ("core", "donot_pickle"): "DAGs are never pickled",
@@ -140,8 +140,8 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         ("core", "strict_dataset_uri_validation"): "URIs of assets are always checked",
         ("core", "strict_asset_uri_validation"): "URIs of assets are always checked",
         ("core", "test_connection"): "`aiosched connections test` runs where you call it",
-        ("core", "max_templated_field_length"): Here("core.max_templated_field_length"),
-        ("core", "execution_api_server_url"): Here("executor.worker_api", "for workers on engines"),
+        ("core", "max_templated_field_length"): OurSetting("core.max_templated_field_length"),
+        ("core", "execution_api_server_url"): OurSetting("executor.worker_api", "for workers on engines"),
         ("core", "multi_team"): "teams have a database each",
         ("core", "team_name_cache_ttl"): "teams have a database each",
         ("core", "rerun_with_latest_version"): "`--newest-version` of clear chooses it for each case",
@@ -150,18 +150,18 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         ("core", "internal_api_url"): _ISOLATED,
         ("core", "internal_api_secret_key"): _ISOLATED,
         # [scheduler]
-        ("scheduler", "catchup_by_default"): Here(
+        ("scheduler", "catchup_by_default"): OurSetting(
             "scheduler.catchup_by_default", "unset, it is that of each file's generation", always=True
         ),
-        ("scheduler", "max_dagruns_to_create_per_loop"): Here("scheduler.max_dagruns_to_create_per_loop"),
-        ("scheduler", "task_queued_timeout"): Here("scheduler.task_queued_timeout"),
-        ("scheduler", "num_stuck_in_queued_retries"): Here("scheduler.num_stuck_in_queued_retries"),
-        ("scheduler", "allowed_run_id_pattern"): Here("scheduler.allowed_run_id_pattern"),
-        ("scheduler", "min_file_process_interval"): Here("parsing.min_file_process_interval"),
-        ("scheduler", "dag_dir_list_interval"): Here("parsing.refresh_interval"),
-        ("scheduler", "parsing_processes"): Here("parsing.processes"),
-        ("scheduler", "file_parsing_sort_mode"): Here("parsing.file_parsing_sort_mode"),
-        ("scheduler", "parsing_cleanup_interval"): Here("parsing.cleanup_interval"),
+        ("scheduler", "max_dagruns_to_create_per_loop"): OurSetting("scheduler.max_dagruns_to_create_per_loop"),
+        ("scheduler", "task_queued_timeout"): OurSetting("scheduler.task_queued_timeout"),
+        ("scheduler", "num_stuck_in_queued_retries"): OurSetting("scheduler.num_stuck_in_queued_retries"),
+        ("scheduler", "allowed_run_id_pattern"): OurSetting("scheduler.allowed_run_id_pattern"),
+        ("scheduler", "min_file_process_interval"): OurSetting("parsing.min_file_process_interval"),
+        ("scheduler", "dag_dir_list_interval"): OurSetting("parsing.refresh_interval"),
+        ("scheduler", "parsing_processes"): OurSetting("parsing.processes"),
+        ("scheduler", "file_parsing_sort_mode"): OurSetting("parsing.file_parsing_sort_mode"),
+        ("scheduler", "parsing_cleanup_interval"): OurSetting("parsing.cleanup_interval"),
         ("scheduler", "job_heartbeat_sec"): _LIVENESS,
         ("scheduler", "scheduler_heartbeat_sec"): _LIVENESS,
         ("scheduler", "task_instance_heartbeat_sec"): _LIVENESS,
@@ -208,11 +208,11 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         ("scheduler", "allow_trigger_in_future"): "allowed: its tasks start at run_after",
         ("scheduler", "authenticate"): _USERS,
         # [dag_processor]
-        ("dag_processor", "refresh_interval"): Here("parsing.refresh_interval"),
-        ("dag_processor", "parsing_processes"): Here("parsing.processes"),
-        ("dag_processor", "file_parsing_sort_mode"): Here("parsing.file_parsing_sort_mode"),
-        ("dag_processor", "min_file_process_interval"): Here("parsing.min_file_process_interval"),
-        ("dag_processor", "dag_file_processor_timeout"): Here("parsing.file_timeout"),
+        ("dag_processor", "refresh_interval"): OurSetting("parsing.refresh_interval"),
+        ("dag_processor", "parsing_processes"): OurSetting("parsing.processes"),
+        ("dag_processor", "file_parsing_sort_mode"): OurSetting("parsing.file_parsing_sort_mode"),
+        ("dag_processor", "min_file_process_interval"): OurSetting("parsing.min_file_process_interval"),
+        ("dag_processor", "dag_file_processor_timeout"): OurSetting("parsing.file_timeout"),
         ("dag_processor", "stale_dag_threshold"): "a DAG is stale as soon as its file does not define it",
         ("dag_processor", "max_callbacks_per_loop"): "callbacks run in workers, each on its own",
         ("dag_processor", "print_stats_interval"): "`aiosched dags check` shows the times of files",
@@ -227,29 +227,31 @@ OPTIONS: Final[Mapping[tuple[str, str], Here | str]] = MappingProxyType(
         ("dag_processor", "parsing_pre_import_modules"): _PROCESS,
         ("dag_processor", "dag_version_inflation_check_level"): "a version is stored only if meaning or code changed",
         # [triggerer]
-        ("triggerer", "capacity"): Here("scheduler.max_triggers"),
-        ("triggerer", "default_capacity"): Here("scheduler.max_triggers"),
+        ("triggerer", "capacity"): OurSetting("scheduler.max_triggers"),
+        ("triggerer", "default_capacity"): OurSetting("scheduler.max_triggers"),
         # [logging] and [metrics]
-        ("logging", "base_log_folder"): Here("logs.folder"),
-        ("logging", "logging_level"): Here("logs.level", None, lambda value: "WARNING" if value == "WARN" else value),
-        ("logging", "remote_base_log_folder"): Here("logs.remote", "its options: logs.remote_options"),
-        ("logging", "delete_local_logs"): Here(
+        ("logging", "base_log_folder"): OurSetting("logs.folder"),
+        ("logging", "logging_level"): OurSetting(
+            "logs.level", None, lambda value: "WARNING" if value == "WARN" else value
+        ),
+        ("logging", "remote_base_log_folder"): OurSetting("logs.remote", "its options: logs.remote_options"),
+        ("logging", "delete_local_logs"): OurSetting(
             "logs.keep_local", None, lambda value: value.lower() not in ("true", "1", "t", "yes")
         ),
-        ("metrics", "statsd_host"): Here("metrics.statsd_host"),
-        ("metrics", "statsd_port"): Here("metrics.statsd_port"),
-        ("metrics", "statsd_prefix"): Here("metrics.statsd_prefix"),
+        ("metrics", "statsd_host"): OurSetting("metrics.statsd_host"),
+        ("metrics", "statsd_port"): OurSetting("metrics.statsd_port"),
+        ("metrics", "statsd_prefix"): OurSetting("metrics.statsd_prefix"),
         ("metrics", "metrics_allow_list"): _METRICS_FILTER,
         ("metrics", "metrics_block_list"): _METRICS_FILTER,
         # [workers] and [webserver], [api]
-        ("workers", "missing_dag_retries"): Here("executor.missing_dag_retries"),
-        ("workers", "missing_dag_retry_delay"): Here("executor.missing_dag_retry_delay"),
-        ("webserver", "base_url"): Here("web.base_url"),
-        ("webserver", "web_server_host"): Here("web.host"),
-        ("webserver", "web_server_port"): Here("web.port"),
-        ("api", "base_url"): Here("web.base_url"),
-        ("api", "host"): Here("web.host"),
-        ("api", "port"): Here("web.port"),
+        ("workers", "missing_dag_retries"): OurSetting("executor.missing_dag_retries"),
+        ("workers", "missing_dag_retry_delay"): OurSetting("executor.missing_dag_retry_delay"),
+        ("webserver", "base_url"): OurSetting("web.base_url"),
+        ("webserver", "web_server_host"): OurSetting("web.host"),
+        ("webserver", "web_server_port"): OurSetting("web.port"),
+        ("api", "base_url"): OurSetting("web.base_url"),
+        ("api", "host"): OurSetting("web.host"),
+        ("api", "port"): OurSetting("web.port"),
     }
 )
 
@@ -330,7 +332,7 @@ SECTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "opensearch": "logs.remote stores task logs in object storage",
         "dask": "executor.kind = dask, [dask]",
         "mesos": "nothing of it exists here",
-        "celery": "executor.kind = celery, [celery]: its broker; queues are those of tasks",
+        "celery": "executor.kind = celery, [celery]: its broker and a key; queues are those of tasks",
         "celery_kubernetes_executor": "executor.kind = celery,kubernetes; a task chooses with executor=",
         "local_kubernetes_executor": "executor.kind = local,kubernetes; a task chooses with executor=",
         "celery_broker_transport_options": "executor.kind = celery, [celery]",

@@ -17,9 +17,11 @@ from typing import Final
 from aiosched.backends.kinds import backends_of
 from aiosched.backends.values import SecretValues
 from aiosched.bundles.cache import BundleCache
-from aiosched.bundles.kinds import Bundle, BundleLogin, Newest, cache_of, fetched_bundles, newest_in
+from aiosched.bundles.kinds import fetched_bundles
+from aiosched.bundles.places import cache_of
 from aiosched.bundles.snapshots import FolderReader, pack, write_files
-from aiosched.bundles.unpacking import unpack
+from aiosched.bundles.types import Bundle, BundleLogin, Newest, newest_in
+from aiosched.bundles.zip_files import unpack
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings
 from aiosched.core.values.connections import ConnectionValue

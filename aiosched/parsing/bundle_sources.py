@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from aiosched.bundles.kinds import Bundle, folders_of, newest_in
 from aiosched.bundles.names import path_in, prefix_of, short_version
+from aiosched.bundles.places import folders_of
 from aiosched.bundles.snapshots import FolderReader
+from aiosched.bundles.types import Bundle, newest_in
 from aiosched.config import Settings
 from aiosched.errors import BundleError
+from aiosched.parsing.author_files import AuthorFiles
 from aiosched.parsing.bundle_keeper import BundleKeeper
-from aiosched.parsing.discovery import DagFile, Discovery, FileProblem, Listing
+from aiosched.parsing.discovery import DagFile, FileProblem, Listing
 from aiosched.parsing.watcher import watch_folder
 
 log: Final = logging.getLogger(__name__)
@@ -49,9 +50,8 @@ class BundleSource(Protocol):
 class _Listed:
     """Lists a folder with whole names, and keeps the last good listing."""
 
-    def __init__(self, name: str | None, safe_mode: bool) -> None:
-        self.name, self._safe_mode = name, safe_mode
-        self._discovery: Discovery | None = None
+    def __init__(self, name: str | None, files: AuthorFiles) -> None:
+        self.name, self._files = name, files
         self._last: Listing | None = None
         self._problem: str | None = None  # as it was logged
         self._why: str | None = None  # why there is no newer code
@@ -59,12 +59,9 @@ class _Listed:
 
     async def _list_folder(self, root: Path, version: str | None, imported: Collection[str]) -> Listing:
         """The listing of `root`; the last good one if it cannot be read."""
-        if self._discovery is None or self._discovery.root != root:
-            self._discovery = Discovery(root, safe_mode=self._safe_mode)
-        discovery, ours = self._discovery, [path_in(self.name, n) for n in imported if self._is_mine(n)]
+        ours = [path_in(self.name, n) for n in imported if self._is_mine(n)]
         try:
-            # The real clock, because it is compared with file system timestamps.
-            found = await asyncio.to_thread(discovery.list, now_ns=time.time_ns(), imported=ours)
+            found = await self._files.list(self.name, root, ours)
         except OSError as error:
             return self._failed(f"{root} cannot be read ({error.strerror}): its DAGs remain unchanged")
         self._last = self._named(found, root, version)
@@ -98,16 +95,17 @@ class _Listed:
 
     def _with_problem(self) -> Listing:
         last = self._last or Listing(unknown=frozenset({prefix_of(self.name)}))
-        if self.name is None or self._problem is None:
+        if self._problem is None:
             return last
-        return replace(last, problems={**last.problems, self.name: FileProblem(self.name, self._problem)})
+        name = self.name or "."  # the DAGs folder
+        return replace(last, problems={**last.problems, name: FileProblem(name, self._problem)})
 
 
 class FolderSource(_Listed):
     """A folder that is read as it is."""
 
-    def __init__(self, name: str | None, root: Path, *, safe_mode: bool) -> None:
-        super().__init__(name, safe_mode)
+    def __init__(self, name: str | None, root: Path, files: AuthorFiles) -> None:
+        super().__init__(name, files)
         self._root = root
 
     async def watch(self, changed: Callable[[], None]) -> None:
@@ -122,8 +120,8 @@ class FolderSource(_Listed):
 class PinnedSource(_Listed):
     """A folder of which each state is a version: what is listed and parsed is a copy of it."""
 
-    def __init__(self, name: str | None, root: Path, keeper: BundleKeeper, *, safe_mode: bool) -> None:
-        super().__init__(name, safe_mode)
+    def __init__(self, name: str | None, root: Path, keeper: BundleKeeper, files: AuthorFiles) -> None:
+        super().__init__(name, files)
         self._root, self._keeper, self._reader = root, keeper, FolderReader(root)
 
     async def watch(self, changed: Callable[[], None]) -> None:
@@ -146,8 +144,8 @@ class PinnedSource(_Listed):
 class FetchedSource(_Listed):
     """A bundle that is fetched."""
 
-    def __init__(self, bundle: Bundle, keeper: BundleKeeper, *, safe_mode: bool) -> None:
-        super().__init__(bundle.name, safe_mode)
+    def __init__(self, bundle: Bundle, keeper: BundleKeeper, files: AuthorFiles) -> None:
+        super().__init__(bundle.name, files)
         self._bundle, self._keeper = bundle, keeper
         known = newest_in(bundle.cache)
         self._version = None if known is None else known.version
@@ -183,15 +181,14 @@ class FetchedSource(_Listed):
         return self._with_problem() if self._why is None else self._failed(self._why)
 
 
-def sources_of(settings: Settings, keeper: BundleKeeper) -> list[BundleSource]:
-    """The bundles of the settings; without bundles, the DAGs folder."""
-    safe_mode = settings.core.dag_discovery_safe_mode
-    found: list[BundleSource] = [FetchedSource(one, keeper, safe_mode=safe_mode) for one in keeper.fetched.values()]
+def sources_of(settings: Settings, keeper: BundleKeeper, files: AuthorFiles) -> list[BundleSource]:
+    """The bundles of the settings, read by `files`; without bundles, the DAGs folder."""
+    found: list[BundleSource] = [FetchedSource(one, keeper, files) for one in keeper.fetched.values()]
     for name, root in folders_of(settings).items():
         if settings.dags.pin_code:
-            found.append(PinnedSource(name, root, keeper, safe_mode=safe_mode))
+            found.append(PinnedSource(name, root, keeper, files))
         else:
-            found.append(FolderSource(name, root, safe_mode=safe_mode))
+            found.append(FolderSource(name, root, files))
     return found
 
 

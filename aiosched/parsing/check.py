@@ -12,12 +12,15 @@ from typing import Final
 
 import msgspec
 
+from aiosched.authoring.base.file_stamps import read_whole
+from aiosched.authoring.dag.sources import digest_of
 from aiosched.bundles.kinds import code_here
 from aiosched.config import Settings
 from aiosched.errors import NotFound
+from aiosched.parsing.author_files import AuthorFiles
 from aiosched.parsing.bundle_sources import FolderSource
 from aiosched.parsing.claims import assign, conflict_message
-from aiosched.parsing.discovery import DagFile, Discovery, archive_members, damage, file_digest, printable, wrong_name
+from aiosched.parsing.discovery import DagFile, Discovery, damage, printable, read_archive, wrong_name
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.values import LookUp, ValueServer
@@ -61,7 +64,8 @@ async def list_bundles(settings: Settings) -> list[FolderPart]:
     roots, broken = await code_here(settings)
     found = [FolderPart(Path(), errors=[problem_result(name, str(why)) for name, why in broken.items()])]
     for bundle, root in roots.items():
-        listing = await FolderSource(bundle, root, safe_mode=settings.core.dag_discovery_safe_mode).list(())
+        files = AuthorFiles(safe_mode=settings.core.dag_discovery_safe_mode)
+        listing = await FolderSource(bundle, root, files).list(())
         errors = [problem_result(p.name, p.message) for p in listing.problems.values()]
         found.append(FolderPart(root, dict(listing.files), errors))
     return found
@@ -110,12 +114,16 @@ def _add(path: Path, part: FolderPart) -> None:
         part.errors.append(problem_result(name, wrong))
         return
     try:
-        members = None if path.suffix == ".py" else archive_members(path)
+        archive = None if path.suffix == ".py" else read_archive(path)
+        digest = digest_of(read_whole(path)[0]) if archive is None else archive[1]
     except zipfile.BadZipFile as error:
         part.errors.append(problem_result(name, damage(name, error)))
         return
-    file = DagFile(name, path, file_digest(path), path.stat().st_mtime_ns)
-    found = [file] if members is None else [replace(file, name=f"{name}/{m}", member=m) for m in members]
+    except OSError as error:
+        part.errors.append(problem_result(name, f"{name} cannot be read: {error.strerror}"))
+        return
+    file = DagFile(name, path, digest, path.stat().st_mtime_ns)
+    found = [file] if archive is None else [replace(file, name=f"{name}/{m}", member=m) for m in archive[0]]
     part.files.update({f.name: f for f in found})
 
 

@@ -8,26 +8,36 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Final
+from zoneinfo import ZoneInfoNotFoundError, available_timezones
 
 import msgspec
+from pendulum.tz.exceptions import InvalidTimezone
 
+from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.loader import load_file
 from aiosched.authoring.dag.reads import noting_reads
-from aiosched.authoring.dag.sources import finder
+from aiosched.authoring.dag.sources import digest_of, finder
+from aiosched.authoring.decorators.code_advice import code_advice
 from aiosched.authoring.runtime.lookups import answering
 from aiosched.core.graph.spec import encode_spec
+from aiosched.errors import did_you_mean
 from aiosched.parsing.discovery import printable
-from aiosched.parsing.limits import Limits, in_units, lift_memory_limit, restrict_this_process
+from aiosched.parsing.limits import Limits, lift_memory_limit, restrict_this_process
 from aiosched.parsing.result import MAX_MESSAGE, MAX_WARNINGS, ChildAnswer, FileError, one_line
 from aiosched.parsing.tracebacks import file_error
 from aiosched.parsing.values import FileLookups, ValuesAddress
+from aiosched.prctl import die_first_for_memory
+from aiosched.sizes import in_units
+
+log: Final = logging.getLogger(__name__)
 
 _AGAIN: Final = 1.0  # seconds after which a swallowed interruption is repeated
 
@@ -36,19 +46,23 @@ class ImportTimeout(BaseException):
     """Raised in user code when its import takes too long; not an Exception, so that few handlers swallow it."""
 
 
-def answer_for(path: str, member: str | None, root: str, limits: Limits, values: ValuesAddress | None, fd: int) -> None:
+def answer_for(
+    path: str, member: str | None, root: str, content: bytes, limits: Limits, values: ValuesAddress | None, fd: int
+) -> None:
     """Import the file at `path` below `root`, or the archive's `member`, and write the answer to `fd`.
 
-    The file reads variables and connections at `values`. Only call it in a child.
+    `content` is that of the file as it was read for people. The file reads variables and connections at `values`. Only
+    call it in a child.
     """
     faulthandler.enable(file=2)  # a crash, and a supervisor's SIGABRT after a timeout, print the stack
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     restrict_this_process(limits)
+    die_first_for_memory()
     lookups = FileLookups(values)
     with answering(lookups):
-        answer = _import(path, member, root, limits)
+        answer = _import(path, member, root, content, limits)
     if lookups.any:
         answer = msgspec.structs.replace(answer, reads_values=True, unanswered=lookups.unanswered)
     document = msgspec.json.encode(answer)
@@ -63,29 +77,35 @@ def answer_for(path: str, member: str | None, root: str, limits: Limits, values:
         view = view[os.write(fd, view) :]
 
 
-def _import(path: str, member: str | None, root: str, limits: Limits) -> ChildAnswer:
+def _import(path: str, member: str | None, root: str, content: bytes, limits: Limits) -> ChildAnswer:
     code = path if member is None else f"{path}{os.sep}{member}"  # the file named in tracebacks
-    own: dict[str, str] = {}  # the file's own content hash
-
-    def keep_digest(digest: str) -> None:
-        own[_relative(path, root)] = digest
-
+    own = {_relative(path, root): digest_of(content)}
     try:
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
                 with noting_reads() as reads:
-                    loaded = load_file(Path(path), root=Path(root), member=member, on_digest=keep_digest)
+                    loaded = load_file(Path(path), root=Path(root), member=member, content=content)
                 documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
+                advice = _advice(loaded.dags)
         finally:
             lift_memory_limit()
     except BaseException as error:
         kind, message = _explained(error, limits)
         wrong = file_error(error, path=code, root=root, kind=kind, message=message)
         return ChildAnswer(error=wrong, sources=_sources(root) | own)
-    warnings = tuple(one_line(str(w).removeprefix(root + os.sep)) for w in loaded.warnings[:MAX_WARNINGS])
+    warnings = tuple(one_line(str(w).removeprefix(root + os.sep)) for w in [*loaded.warnings, *advice][:MAX_WARNINGS])
     finder.record_data(reads.stamps, but=Path(path))
     data = {name: digest for name, digest in finder.data_below(Path(root)).items() if name.isprintable()}
     return ChildAnswer(dags=documents, warnings=warnings, sources=_sources(root) | own, data=data)
+
+
+def _advice(dags: Iterable[DAG]) -> list[str]:
+    """What will go wrong in the tasks. Code that cannot be read gets none: its DAGs are as good as without."""
+    try:
+        return code_advice(dags)
+    except Exception as error:
+        log.debug("the code of tasks could not be read: %r", error)
+        return []
 
 
 def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | None]:
@@ -104,6 +124,9 @@ def _explained(error: BaseException, limits: Limits) -> tuple[str | None, str | 
         case SystemExit():
             code = "" if error.code is None else repr(error.code)[:MAX_MESSAGE]
             return None, f"The file called sys.exit({code}) at import. Put it under `if __name__ == '__main__':`."
+        case ZoneInfoNotFoundError() | InvalidTimezone():
+            name = str(error).strip("'").rpartition(" ")[2]
+            return None, f"There is no time zone {name!r}.{did_you_mean(name, available_timezones())}"
         case _:
             return None, None
 

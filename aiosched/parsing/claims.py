@@ -1,15 +1,18 @@
 """Decides which file a DAG belongs to, and the contents of a file's row. Pure.
 
 If two files define the same DAG id, the file that has it keeps it for as long as it exists and yields the DAG; the
-other file gets an error that names the first. Its other DAGs are not affected.
+other file gets an error that names the first. Its other DAGs are not affected. A DAG with its history stays with its
+team: a file of another one does not get it, also if it waited for that.
 
 Source: docs/architecture.md, "From a file to a version"; the semantics reference, section 30.4.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from aiosched.db.assets.assets import Clash
 from aiosched.db.statements.dags import FileRow, StoredFile
@@ -32,10 +35,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """`dag_id` of this file belongs to `winner` (perhaps this file itself, which defines it twice)."""
+    """`dag_id` of this file belongs to `winner` (perhaps this file itself, which defines it twice).
+
+    Without one it belongs to a `team` (None: to nobody), whose files do not define it any more; `wanted_by` is the team
+    of this file.
+    """
 
     dag_id: str
-    winner: str
+    winner: str | None
+    team: str | None = None
+    wanted_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +61,21 @@ def assign(
     owners: Mapping[str, str | None],
     stored: Mapping[str, StoredFile],
     present: Collection[str] | None = None,
+    teams_of_dags: Mapping[str, str | None] = MappingProxyType({}),
+    teams_of_files: Mapping[str, str] = MappingProxyType({}),
 ) -> Claims:
     """Give each DAG of `results` to one file.
 
     `owners` are the files of these DAGs in the database, `stored` the rows of those files, `present` the files that
-    exist now (None: unknown, all of them may exist).
+    exist now (None: unknown, all of them may exist). `teams_of_dags` has the teams (None: nobody) of DAGs with a
+    history, `teams_of_files` those of the files of `results`.
     """
     candidates: dict[str, list[ParsedFile]] = {}
     for result in sorted(results, key=lambda r: r.name):
         for dag in result.dags:
             candidates.setdefault(dag.dag_id, []).append(result)
     parsed_well = {r.name for r in results if r.error is None}
-    winners: dict[str, str] = {}
+    winners: dict[str, str | None] = {}
     for dag_id, files in candidates.items():
         names = [f.name for f in files]
         owner = owners.get(dag_id)
@@ -73,7 +85,9 @@ def assign(
         ):
             winners[dag_id] = owner
         else:
-            winners[dag_id] = names[0]
+            anybody = dag_id not in teams_of_dags
+            team = teams_of_dags.get(dag_id)
+            winners[dag_id] = next((name for name in names if anybody or teams_of_files.get(name) == team), None)
     kept: dict[str, Claim] = {}
     conflicts: dict[str, list[Conflict]] = {}
     for dag_id, files in candidates.items():
@@ -83,7 +97,8 @@ def assign(
                 code = (file.source, file.source_hash, file.sources, file.bundle, file.bundle_version)
                 kept[dag_id] = Claim(dag, file.name, file.digest, *code)
             else:
-                conflicts.setdefault(file.name, []).append(Conflict(dag_id, winners[dag_id]))
+                teams = (teams_of_dags.get(dag_id), teams_of_files.get(file.name)) if winners[dag_id] is None else ()
+                conflicts.setdefault(file.name, []).append(Conflict(dag_id, winners[dag_id], *teams))
     return Claims(kept, {file: tuple(found) for file, found in conflicts.items()})
 
 
@@ -118,13 +133,20 @@ def conflict_message(conflicts: Sequence[Conflict], file: str) -> str | None:
     """The error for the author of `file` about DAGs that it does not own; None if it owns all."""
     if not conflicts:
         return None
-    parts = [
-        f"DAG {c.dag_id!r} is defined twice in this file"
-        if c.winner == file
-        else f"DAG {c.dag_id!r} is already defined in {c.winner}"
-        for c in conflicts
-    ]
-    return "; ".join(parts) + ". Give one of them another dag_id, or remove it."
+    said = "; ".join(_said(conflict, file) for conflict in conflicts)
+    return f"{said}. Give one of them another dag_id, or remove it."
+
+
+def _said(conflict: Conflict, file: str) -> str:
+    dag = f"DAG {conflict.dag_id!r}"
+    if conflict.winner is None:
+        whose = "no team" if conflict.team is None else f"the team {conflict.team!r}"
+        move = shlex.join(["aiosched", "teams", "move-dag", conflict.dag_id])
+        move += "" if conflict.wanted_by is None else f" --team {shlex.quote(conflict.wanted_by)}"
+        return f"{dag} belongs to {whose}, with its history; an administrator moves it: `{move}`"
+    if conflict.winner == file:
+        return f"{dag} is defined twice in this file"
+    return f"{dag} is already defined in {conflict.winner}"
 
 
 def pool_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str]:

@@ -8,18 +8,24 @@ Source: the semantics reference, section 30.3 and section 34, decision 15.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pathspec
 
-from aiosched.authoring.base.file_stamps import Stamp, read_whole
+from aiosched.authoring.base.file_stamps import Stamp, open_regular, read_whole
 from aiosched.authoring.dag.sources import content_of, digest_of
+from aiosched.core.values.patterns import has_re2
 
+MOST_ENTRIES: Final = 500_000  # files and folders
+MOST_IN_IGNORE_FILE: Final = 2**20  # bytes
 IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: the last one wins
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
@@ -104,7 +110,7 @@ class Discovery:
             except FileNotFoundError:
                 continue  # deleted since the folder was read
             except OSError as error:
-                problems[name] = FileProblem(name, f"{name} cannot be read: {error}")
+                problems[name] = FileProblem(name, f"{name} cannot be read: {error.strerror}")
                 continue
             except zipfile.BadZipFile as error:
                 problems[name] = FileProblem(name, damage(name, error))
@@ -146,9 +152,8 @@ class Discovery:
         if known is not None and known.holds(stamp, now_ns):
             return known
         if path.suffix != ".py":
-            members = archive_members(path)
-            digest = file_digest(path) if members else ""
-            return _Entry(stamp, digest, bool(members), members)
+            members, digest = read_archive(path) or (None, "")
+            return _Entry(stamp, digest if members else "", bool(members), members)
         content, stamp = read_whole(path)
         return _Entry(stamp, digest_of(content), not self._safe_mode or looks_like_dags(content), None)
 
@@ -159,21 +164,30 @@ def looks_like_dags(content: bytes) -> bool:
     return any(word in lowered for word in SYSTEM_WORDS) and any(word in lowered for word in DAG_WORDS)
 
 
-def archive_members(path: Path) -> tuple[str, ...] | None:
-    """The modules at the root of a zip archive, sorted; None for any other file, whatever its name.
+def read_archive(path: Path) -> tuple[tuple[str, ...], str] | None:
+    """The modules at the root of a zip archive, sorted, and its digest; None for any other file, whatever its name.
 
     Raises BadZipFile for a damaged archive: what is named `.zip` and is none counts as one that was copied in part.
+    Raises OSError if such a file cannot be read or is too large.
     """
-    if not zipfile.is_zipfile(path):
-        if path.suffix.lower() != ".zip":
-            return None
-        path.open("rb").close()  # it may be gone, or not readable
-        raise zipfile.BadZipFile("it is no archive, or a part of one")
+    is_named_so = path.suffix.lower() == ".zip"
     try:
-        with zipfile.ZipFile(path) as archive:
-            return tuple(sorted(n for n in archive.namelist() if "/" not in n and n.endswith(".py")))
+        with open_regular(path) as stream:
+            if not zipfile.is_zipfile(stream):
+                if is_named_so:
+                    raise zipfile.BadZipFile("it is no archive, or a part of one")
+                return None
+        content, _ = read_whole(path)
+    except OSError:
+        if is_named_so:
+            raise
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = tuple(sorted(n for n in archive.namelist() if "/" not in n and n.endswith(".py")))
     except (ValueError, NotImplementedError) as error:  # of damaged names and numbers
         raise zipfile.BadZipFile(str(error)) from error
+    return members, digest_of(content)
 
 
 def damage(name: str, error: zipfile.BadZipFile) -> str:
@@ -183,10 +197,6 @@ def damage(name: str, error: zipfile.BadZipFile) -> str:
         "they were. Copy it again, best under a hidden name, and rename it then. If it has no DAGs, name it in an "
         ".aioschedignore file."
     )
-
-
-def file_digest(path: Path) -> str:
-    return digest_of(read_whole(path)[0])
 
 
 def printable(name: str) -> str:
@@ -206,15 +216,20 @@ def wrong_name(path: Path) -> str | None:
 def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
     """Every file below `root` that no ignore file excludes, in name order, and the unreadable entries.
 
-    Symlinks are followed; a symlink to a parent folder is a problem.
+    Symlinks are followed; a symlink to a parent folder is a problem. Raises OSError, also for more than MOST_ENTRIES
+    files and folders: links can make few of them many, or lead to all of this machine.
     """
     status = root.stat()
     os.scandir(root).close()  # an unreadable root is the caller's error, not a problem inside the folder
-    yield from _walk(root, "", ((status.st_dev, status.st_ino),), ())
+    yield from _walk(root, "", ((status.st_dev, status.st_ino),), (), count(1))
 
 
 def _walk(
-    folder: Path, prefix: str, above: tuple[tuple[int, int], ...], rules: tuple[IgnoreRules, ...]
+    folder: Path,
+    prefix: str,
+    above: tuple[tuple[int, int], ...],
+    rules: tuple[IgnoreRules, ...],
+    numbers: Iterator[int],
 ) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
     try:
         with os.scandir(folder) as found:
@@ -232,6 +247,11 @@ def _walk(
     for entry in entries:
         if entry.name.startswith(".") or entry.name == "__pycache__":
             continue
+        if next(numbers) > MOST_ENTRIES:
+            where = f"{printable(str(folder))} and the folders before it"
+            raise OSError(
+                errno.E2BIG, f"{where} have more than {MOST_ENTRIES:,} files and folders: do links multiply them?"
+            )
         name = prefix + printable(entry.name)
         try:
             status = entry.stat()
@@ -252,7 +272,7 @@ def _walk(
                     "Remove the link, or name it in an .aioschedignore file.",
                 )
             else:
-                yield from _walk(Path(entry.path), name + "/", (*above, identity), rules)
+                yield from _walk(Path(entry.path), name + "/", (*above, identity), rules, numbers)
         elif entry.is_file():
             yield name, Path(entry.path), Stamp.of(status)
 
@@ -287,15 +307,40 @@ def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | F
         if name not in names:
             continue
         try:
-            text = (folder / name).read_text(encoding="utf-8")
-            _compile(text.splitlines())
-        except (OSError, ValueError) as error:
-            where = prefix + name
-            return FileProblem(where, f"{where} cannot be used, so it ignores nothing: {error}")
-        lines += text.splitlines()
+            found = read_whole(folder / name, most=MOST_IN_IGNORE_FILE)[0].decode().splitlines()
+            wrong = next((number for number, line in enumerate(found, 1) if not _compiles(line)), None)
+        except UnicodeDecodeError:
+            problem = "it is not UTF-8"
+        except OSError as error:
+            problem = str(error.strerror)
+        else:
+            lines += found
+            if wrong is None:
+                continue
+            problem = f"line {wrong} is no pattern"  # and not what it says: a link may lead to what nobody may see
+        where = prefix + name
+        return FileProblem(where, f"{where} cannot be used, so it ignores nothing: {problem}")
     return IgnoreRules(prefix, _compile(lines)) if lines else None
 
 
+def _compiles(line: str) -> bool:
+    try:
+        _compile([line])
+    except ValueError:
+        return False
+    return True
+
+
+def _is_simple(line: str) -> bool:
+    """Whether it has at most two `*` in each part of a path, and `**` at most once."""
+    return line.count("**") <= 1 and all(part.count("*") <= 2 for part in line.split("/"))
+
+
 def _compile(lines: Sequence[str]) -> pathspec.GitIgnoreSpec:
-    """The patterns of ignore files, matched in linear time."""
-    return pathspec.GitIgnoreSpec.from_lines(lines, backend="re2")
+    """The patterns of ignore files, matched in linear time. Raises ValueError.
+
+    Without RE2, whose time no pattern can stretch, only those that backtracking matches fast: see `_is_simple`.
+    """
+    if not has_re2() and not all(map(_is_simple, lines)):
+        raise ValueError("it has more wildcards than can be matched without RE2")
+    return pathspec.GitIgnoreSpec.from_lines(lines, backend="re2" if has_re2() else "simple")

@@ -7,6 +7,7 @@ DAG files. Runs in a supervisor: a clean process of one thread, see pool.py.
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import select
 import signal
@@ -15,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aiosched.other_user import OtherUser, become, environment_of
+from aiosched.parsing.clean_processes import ignore_interrupts
 from aiosched.prctl import die_with_parent, inherit_orphans
 
 NOT_DONE: Final = 70  # exit status of a child whose work raised: EX_SOFTWARE
@@ -45,12 +47,13 @@ class ChildEnding:
     answer_too_long: bool = False
 
 
-def become_supervisor(parent: int) -> None:
-    """Prepare this process: inherit orphans, die with its parent process `parent`, leave no processes behind."""
+def become_supervisor() -> None:
+    """Prepare this process, which multiprocessing has started: inherit orphans, die with the parent, leave nothing."""
+    parent: Any = multiprocessing.parent_process()  # not getppid(): the parent may have died during the imports
     inherit_orphans()
     signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the scheduler, which ends this process
-    die_with_parent(parent, signal.SIGTERM)
+    ignore_interrupts()  # Ctrl-C is for the scheduler, which ends this process
+    die_with_parent(parent.pid, signal.SIGTERM)
 
 
 def run_killable(

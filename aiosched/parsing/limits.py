@@ -62,11 +62,3 @@ def _lower(what: int, value: int, *, hard: bool) -> None:
     soft_now, hard_now = resource.getrlimit(what)
     soft = value if soft_now == resource.RLIM_INFINITY else min(value, soft_now)
     resource.setrlimit(what, (soft, soft if hard else hard_now))
-
-
-def in_units(size: int) -> str:
-    """`size` bytes in readable form: `1 GiB`, `64 MiB`, `1000 bytes`."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor and size % factor == 0:
-            return f"{size // factor} {unit}"
-    return f"{size} bytes"

@@ -6,16 +6,11 @@ Source: docs/architecture.md, "From a file to a version".
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+import time
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.context import SpawnContext, SpawnProcess
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -23,7 +18,9 @@ from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.bundles.names import path_in, prefix_of
 from aiosched.config.secret_environment import secret_variables
 from aiosched.core.values.masking import secrets
+from aiosched.logs import writes_json
 from aiosched.other_user import OtherUser, check_rights, other_user
+from aiosched.parsing.clean_processes import CleanContext
 from aiosched.parsing.discovery import DagFile
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
@@ -31,11 +28,14 @@ from aiosched.parsing.supervisor import ParseRequest, prepare, supervise
 from aiosched.parsing.values import ValueServer
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     from aiosched.config import Settings
 
 log: Final = logging.getLogger(__name__)
 
 _AT_MOST: Final = 4  # supervisors, if not configured
+IDLE: Final = 60.0  # seconds without a file, after which the supervisors end
 
 
 def supervisors_for(settings: Settings) -> int:
@@ -60,29 +60,47 @@ class ParsingPool:
         user: OtherUser | None = None,
     ) -> None:
         self.size = supervisors_for(settings)
-        self._prepared_with = (Limits.of(settings), AuthoringDefaults.of(settings), user, secret_variables())
+        self._prepared_with = (
+            Limits.of(settings),
+            AuthoringDefaults.of(settings),
+            user,
+            secret_variables(),
+            writes_json(),
+        )
         self._root = root
         self._values = values
+        self.busy_seconds = 0.0  # how long all parses took
+        self._busy = 0  # files that are being parsed
+        self._idle_since = time.monotonic()
         self._closed = False
-        self._context = _CleanContext()
+        self._context = CleanContext()
         self._executor = self._new_executor()
 
     async def parse(self, file: DagFile) -> ParsedFile:
         """The outcome of importing `file` in a child; never raises for errors of the file."""
-        result = await self._parse(file)
+        self._busy += 1
+        try:
+            result = await self._parse(file)
+        finally:
+            self._busy -= 1
+            self._idle_since = time.monotonic()
+        self.busy_seconds += result.seconds
         prefix = prefix_of(file.bundle)
         sources = result.sources and {prefix + name: digest for name, digest in result.sources.items()}
         data = {prefix + name: digest for name, digest in result.data.items()}
         place = {"data": data, "name": file.name, "bundle": file.bundle, "bundle_version": file.version}
+        place["root"] = self._root_of(file)
         return msgspec.structs.replace(_masked(result), sources=sources, **place)
 
     async def _parse(self, file: DagFile) -> ParsedFile:
-        name, root = path_in(file.bundle, file.name), self._root if file.root is None else str(file.root)
-        request = ParseRequest(name, str(file.path), root, file.member)
+        request = ParseRequest(path_in(file.bundle, file.name), str(file.path), self._root_of(file), file.member)
         if self._values is None:
             return await self._supervised(file, request)
         async with self._values.answering(file.name) as address:
             return await self._supervised(file, request._replace(values=address))
+
+    def _root_of(self, file: DagFile) -> str:
+        return self._root if file.root is None else str(file.root)
 
     async def _supervised(self, file: DagFile, request: ParseRequest) -> ParsedFile:
         for _ in range(2):
@@ -102,9 +120,16 @@ class ParsingPool:
         return ParsedFile(name=file.name, digest=file.digest, seconds=0.0, error=_BROKEN_TWICE)
 
     @property
-    def pids(self) -> list[int]:
+    def pids(self) -> tuple[int, ...]:
         """The live supervisors."""
-        return [p.pid for p in self._context.started if p.pid is not None and p.is_alive()]
+        return self._context.pids
+
+    async def release_when_idle(self) -> None:
+        """End supervisors that have nothing to do for long, for ever."""
+        while True:
+            await asyncio.sleep(IDLE)
+            if self._busy == 0 and time.monotonic() - self._idle_since >= IDLE and self.pids:
+                await self.release()
 
     async def release(self) -> None:
         """End the supervisors, which must be idle, to free their memory; the next file starts new ones."""
@@ -114,15 +139,12 @@ class ParsingPool:
     async def close(self) -> None:
         """End all supervisors and their children. Pending `parse` calls raise BrokenProcessPool."""
         self._closed = True
-        self._context.terminate()
+        await self._context.end(self._executor)
         if self._values is not None:
             await self._values.close()
-        await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)
 
     def _new_executor(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            self.size, mp_context=self._context, initializer=prepare, initargs=self._prepared_with
-        )
+        return self._context.pool(self.size, prepare, *self._prepared_with)
 
 
 def user_of(settings: Settings) -> OtherUser | None:
@@ -145,59 +167,6 @@ def _masked(result: ParsedFile) -> ParsedFile:
         hidden = {name: secrets.redact(text) for name, text in texts.items() if text is not None}
         error = msgspec.structs.replace(error, **hidden)
     return msgspec.structs.replace(result, error=error, warnings=warnings)
-
-
-class _CleanContext(SpawnContext):
-    """Starts processes that inherit nothing: no sockets, no threads, and not the application's main module.
-
-    Fresh interpreters (spawn) otherwise import the `__main__` of the process that starts
-    them. That is user code, which supervisors never run, and without an
-    `if __name__ == "__main__"` it would start the application once more.
-    """
-
-    def __init__(self) -> None:
-        self.started: list[SpawnProcess] = []
-
-    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
-        process = _CleanProcess(*args, **kwargs)
-        self.started = [p for p in self.started if p.pid is None or p.is_alive()]
-        self.started.append(process)
-        return process
-
-    def terminate(self) -> None:
-        """Send SIGTERM to every started process; each kills its running child."""
-        for process in self.started:
-            if process.pid is not None and process.is_alive():
-                process.terminate()
-
-
-class _CleanProcess(SpawnProcess):
-    def start(self) -> None:
-        with _main_module_hidden():
-            super().start()
-
-
-class _WithoutFile(ModuleType):
-    """A substitute for a main module: has all its names, but neither a file nor a spec to import it from."""
-
-    def __init__(self, main: ModuleType) -> None:
-        super().__init__(main.__name__)
-        self._main = main
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__file__":
-            raise AttributeError(name)
-        return getattr(self._main, name)
-
-
-@contextlib.contextmanager
-def _main_module_hidden() -> Iterator[None]:
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = _WithoutFile(main)
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 _BROKEN_TWICE: Final = FileError(

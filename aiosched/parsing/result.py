@@ -16,6 +16,7 @@ from aiosched.authoring.dag.sources import source_hash
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.dependencies import DagDependency, dag_dependencies
 from aiosched.core.graph.spec import DagSpec, asset_references, content_hash, decode_spec
+from aiosched.core.timetables.upcoming import clock_zone
 from aiosched.core.values.texts import storable
 
 MAX_MESSAGE: Final = 4_000  # characters
@@ -55,6 +56,7 @@ class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
     max_active_runs: int
     max_active_tasks: int
     schedule: str | None
+    schedule_timezone: str | None = None
     description: str | None
     owner: str | None
     tags: tuple[str, ...]
@@ -90,6 +92,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     bundle_version: str | None = None
     reads_values: bool = False  # the import looked up variables or connections that are not in the environment
     unanswered: bool = False  # and the database did not answer: the outcome says nothing about the file
+    root: str = ""  # the folder below which `sources` are, but for the prefix of the bundle
 
     @property
     def source_hash(self) -> str | None:
@@ -117,6 +120,7 @@ def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
         max_active_runs=spec.max_active_runs,
         max_active_tasks=spec.max_active_tasks,
         schedule=spec.timetable.summary or None,
+        schedule_timezone=clock_zone(spec.timetable),
         description=spec.description,
         owner=spec.owner or None,
         tags=spec.tags,

@@ -8,12 +8,13 @@ Source: the semantics reference, sections 1.1, 30.4 and 31.2; section 34, decisi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from aiosched.core.assets.conditions import AssetReference
 from aiosched.core.graph.spec import DagSpec, encode_spec
+from aiosched.db.access.team_folders import teams_of_files
 from aiosched.db.assets import assets, dependencies
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import dags as dag_statements
@@ -47,14 +48,17 @@ async def store_results(
     now: datetime,
     paused_at_creation: bool,
     present: Collection[str] | None = None,
+    absent_since: Callable[[str], datetime | None] = lambda _: None,
     executors: Collection[str] | None = None,
 ) -> StoredFiles:
     """Store the outcomes of different files; call it in a transaction.
 
-    `present` are all files that exist now: a DAG whose file is gone can be taken by another file. `executors` are those
-    that the scheduler has; None: unknown. The number of statements does not depend on the number of files.
+    `present` are all files that exist now: a DAG whose file is gone can be taken by another file. `absent_since` says
+    since when a file is not here that another scheduler reads (None: none does). If that one has read it later, it has
+    another folder, and there the file exists. `executors` are those that the scheduler has; None: unknown. The number
+    of statements does not depend on the number of files.
     """
-    before = await dag_statements.read_files(conn, [r.name for r in results])
+    before = await _files_before(conn, results)
     found = {d.dag_id for r in results for d in r.dags}
     had = {dag_id for file in before.values() for dag_id in file.dag_ids}
     await dag_statements.add_dags(
@@ -63,7 +67,17 @@ async def store_results(
     dags = await _locked(conn, found, found | had)
     owners = {dag_id: dags[dag_id].file for dag_id in found}
     others = await dag_statements.read_files(conn, {f for f in owners.values() if f is not None} - before.keys())
-    claims = assign(results, owners=owners, stored=before | others, present=present)
+    if present is not None:
+        present = {*present, *_elsewhere(others, absent_since)}
+    moving = {d.dag_id for r in results for d in r.dags if owners[d.dag_id] not in (None, r.name)}
+    claims = assign(
+        results,
+        owners=owners,
+        stored=before | others,
+        present=present,
+        teams_of_dags={dag_id: dags[dag_id].team for dag_id in moving},
+        teams_of_files=await teams_of_files(conn, [r.name for r in results]) if moving else {},
+    )
     pools = await dag_statements.known_pools(conn, {p for r in results for d in r.dags for p in d.pools})
 
     changed = await _define(conn, claims.kept, dags, now=now)
@@ -108,6 +122,17 @@ async def store_results(
     return StoredFiles(frozenset(changed) | frozenset(withdrawn), frozenset(withdrawn), claims.conflicts, warned)
 
 
+def _elsewhere(
+    files: Mapping[str, dag_statements.StoredFile], absent_since: Callable[[str], datetime | None]
+) -> list[str]:
+    """Those of these files that exist in the folder of another scheduler, although they are not here."""
+    return [
+        name
+        for name, row in files.items()
+        if row.parsed_at is not None and (since := absent_since(name)) is not None and row.parsed_at > since
+    ]
+
+
 async def remove_files(conn: DatabaseConnection, files: Collection[str]) -> StoredFiles:
     """Remove deleted files: their rows and errors are deleted, their DAGs become stale. Call it in a transaction."""
     before = await dag_statements.read_files(conn, files)
@@ -122,18 +147,60 @@ async def remove_files(conn: DatabaseConnection, files: Collection[str]) -> Stor
 
 
 async def register_specs(
-    conn: DatabaseConnection, specs: Iterable[DagSpec], *, now: datetime, paused_at_creation: bool = False
+    conn: DatabaseConnection,
+    specs: Iterable[DagSpec],
+    *,
+    now: datetime,
+    paused_at_creation: bool = False,
+    application: str | None = None,
+    are_all: bool = True,
 ) -> StoredFiles:
     """Store DAGs that a process registered as objects, without a file.
 
-    Call it in a transaction. A DAG of a file is taken over; a file that yields it later takes it back. After the
-    commit, announce `changed` as parsing does.
+    Call it in a transaction. A DAG of a file is taken over; a file that yields it later takes it back. With an
+    `application` these are all of its DAGs: what it registered before becomes stale, as the DAGs of a removed file do;
+    unless not `are_all`.
+    After the commit, announce `changed` as parsing does.
     """
     parsed = [parsed_dag(encode_spec(spec), spec) for spec in specs]
     claims = {dag.dag_id: Claim(dag) for dag in parsed}
     await dag_statements.add_dags(conn, _new_dags(claims.values(), paused_at_creation))
-    dags = await _locked(conn, claims.keys(), claims.keys())
-    return StoredFiles(frozenset(await _define(conn, claims, dags, now=now)))
+    before = await dag_statements.registered_dags(conn, application) if application and are_all else set()
+    dags = await _locked(conn, claims.keys(), claims.keys() | before)
+    changed = await _define(conn, claims, dags, now=now)
+    if application is None:
+        return StoredFiles(frozenset(changed))
+    await dag_statements.claim_registered(conn, application, claims.keys())
+    if not are_all:
+        return StoredFiles(frozenset(changed))
+    withdrawn = await dag_statements.withdraw_registered(conn, application, claims.keys())
+    await assets.forget_references(conn, withdrawn)
+    await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
+    return StoredFiles(frozenset(changed) | frozenset(withdrawn), frozenset(withdrawn))
+
+
+async def withdraw_registered(conn: DatabaseConnection, application: str, dag_id: str) -> bool:
+    """Make one DAG of an application stale, unless a file has it; whether that changed it. As `register_specs`."""
+    await _locked(conn, (), {dag_id})
+    withdrawn = await dag_statements.withdraw_one(conn, application, dag_id)
+    await assets.forget_references(conn, withdrawn)
+    await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
+    return bool(withdrawn)
+
+
+async def _files_before(
+    conn: DatabaseConnection, results: Sequence[ParsedFile]
+) -> dict[str, dag_statements.StoredFile]:
+    """The stored rows of the files of `results`. A broken one has the DAGs that it gave last.
+
+    It may have been empty or away for a moment, as while it is written or moved.
+    """
+    before = await dag_statements.read_files(conn, [r.name for r in results])
+    empty = [r.name for r in results if r.error is not None and not (r.name in before and before[r.name].dag_ids)]
+    for name, dag_ids in (await dag_statements.last_dags_of(conn, empty)).items():
+        row = before.get(name) or dag_statements.StoredFile(name, None, (), False)
+        before[name] = replace(row, dag_ids=dag_ids)
+    return before
 
 
 def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[dag_statements.NewDag]:
@@ -221,6 +288,7 @@ def _definition(claim: Claim, version_id: int | None) -> dag_statements.DagDefin
         max_active_runs=dag.max_active_runs,
         max_active_tasks=dag.max_active_tasks,
         schedule=dag.schedule,
+        schedule_timezone=dag.schedule_timezone,
         description=dag.description,
         owner=dag.owner,
         tags=dag.tags,

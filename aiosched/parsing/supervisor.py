@@ -11,17 +11,18 @@ import contextlib
 import gc
 import importlib
 import io
-import multiprocessing
 import os
 import pkgutil
 import time
 import zipfile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from aiosched.airflow.finder import install
 from aiosched.authoring.base.file_stamps import read_whole
 from aiosched.authoring.dag.sources import digest_of
 from aiosched.config.secret_environment import forget_secrets
-from aiosched.other_user import OtherUser
+from aiosched.logs import print_as_json
+from aiosched.other_user import OtherUser, rights_of
 from aiosched.parsing.killable import become_supervisor, run_killable
 from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import FileError, ParsedFile, one_line
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from aiosched.authoring.base.settings import AuthoringDefaults
 
 _MOST_UNPACKED: Final = 2**24  # bytes of a module in an archive
-_READS: Final = 3  # of a file that is being written
 
 _limits: Limits
 _user: OtherUser | None = None
@@ -50,30 +50,31 @@ class ParseRequest(NamedTuple):
     member: str | None = None
     values: ValuesAddress | None = None
 
-    @property
-    def source_name(self) -> str:
-        """The name of the file to read; for a member, of its archive."""
-        return self.name if self.member is None else self.name.removesuffix(f"/{self.member}")
-
 
 def prepare(
-    limits: Limits, defaults: AuthoringDefaults, user: OtherUser | None = None, secret: frozenset[str] = frozenset()
+    limits: Limits,
+    defaults: AuthoringDefaults,
+    user: OtherUser | None = None,
+    secret: frozenset[str] = frozenset(),
+    prints_json: bool = False,
 ) -> None:
     """Turn this process into a supervisor: called once in each worker of the pool.
 
-    Files are imported as `user`, without the environment variables `secret`.
+    Files are imported as `user`, without the environment variables `secret`. `prints_json`: as the log is.
     """
     from aiosched.authoring.base.settings import use_defaults
     from aiosched.authoring.plugins.loading import plugin_entry_points
 
     global _limits, _user
+    if prints_json:
+        print_as_json()
     forget_secrets(secret)
     _import_authoring(with_airflow=defaults.airflow == "compat")
     _limits, _user = limits, user
     use_defaults(defaults)
+    install(defaults.airflow)
     plugin_entry_points()  # read once for all children
-    parent = multiprocessing.parent_process()  # not getppid(): the parent may have died during the imports
-    become_supervisor(parent.pid if parent is not None and parent.pid is not None else os.getppid())
+    become_supervisor()
     os.nice(5)  # scheduling and running tasks has priority
     gc.collect()
     gc.freeze()  # children share these memory pages
@@ -90,30 +91,18 @@ def _import_authoring(*, with_airflow: bool) -> None:
 
 
 def supervise(request: ParseRequest) -> ParsedFile:
-    """Parse one file. Every failure becomes the error of the outcome.
-
-    A file that is modified between being read and being imported is read again.
-    """
-    started = time.monotonic()
-    for _ in range(_READS):
-        result = _supervise(request, started)
-        imported = (result.sources or {}).get(request.source_name)
-        if imported is None or imported == result.digest:
-            break
-    return result
-
-
-def _supervise(request: ParseRequest, started: float) -> ParsedFile:
+    """Parse one file. Every failure becomes the error of the outcome."""
     from aiosched.parsing.child import answer_for
 
+    started = time.monotonic()
     try:
-        content, digest = _read(request)
+        whole, source = _read(request)
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         wrong = FileError(type=type(error).__name__, message=one_line(f"{request.name} cannot be read: {error}"))
         return ParsedFile(name=request.name, digest="", seconds=time.monotonic() - started, error=wrong)
     path = os.path.join(request.path, request.member) if request.member else request.path  # noqa: PTH118
     ending = run_killable(
-        lambda fd: answer_for(request.path, request.member, request.root, _limits, request.values, fd),
+        lambda fd: answer_for(request.path, request.member, request.root, whole, _limits, request.values, fd),
         timeout=_limits.file_timeout,
         max_answer=_limits.result,
         max_output=_limits.output,
@@ -123,20 +112,21 @@ def _supervise(request: ParseRequest, started: float) -> ParsedFile:
         ending,
         name=request.name,
         path=path,
-        digest=digest,
-        source=content.decode("utf-8", "backslashreplace"),
+        digest=digest_of(whole),
+        source=source.decode("utf-8", "backslashreplace"),
         seconds=time.monotonic() - started,
         limits=_limits,
     )
 
 
-def _read(request: ParseRequest) -> tuple[bytes, str]:
-    """The module's bytes, and the digest of the file that contains them."""
-    whole, _ = read_whole(request.path)
+def _read(request: ParseRequest) -> tuple[bytes, bytes]:
+    """The file, and the module to import: what it contains, or is."""
+    with rights_of(_user):  # a link may lead to what its author cannot read
+        whole, _ = read_whole(request.path)
     if request.member is None:
-        return whole, digest_of(whole)
+        return whole, whole
     with zipfile.ZipFile(io.BytesIO(whole)) as archive, archive.open(request.member) as member:
         content = member.read(_MOST_UNPACKED + 1)  # not what its header claims
     if len(content) > _MOST_UNPACKED:
         raise ValueError(f"a module in an archive may have {_MOST_UNPACKED:,} bytes, and this one has more")
-    return content, digest_of(whole)
+    return whole, content

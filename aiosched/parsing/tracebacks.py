@@ -14,14 +14,13 @@ import os
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-import aiosched
+from aiosched.authoring.base.unknown import explained
+from aiosched.authoring.dag.sources import OWN
 from aiosched.errors import DagError
 from aiosched.parsing.code_frame import code_frame
 from aiosched.parsing.result import MAX_TRACEBACK, FileError, one_line, shortened
-
-_OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
 
 
 class CodePlace(NamedTuple):
@@ -56,7 +55,7 @@ def file_error(
 
 def is_user_code(file: str) -> bool:
     """Whether a frame of `file` belongs in a traceback for its author: not ours, not the import machinery's."""
-    return not file.startswith((_OWN, "<frozen "))
+    return not file.startswith((OWN, "<frozen "))
 
 
 def _message(error: BaseException) -> str:
@@ -64,7 +63,7 @@ def _message(error: BaseException) -> str:
         return str(error.msg)
     with contextlib.suppress(Exception):
         if text := str(error):
-            return text
+            return text if isinstance(error, DagError) else explained(text)
     return f"{type(error).__name__} without a message"
 
 

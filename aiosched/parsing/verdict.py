@@ -14,7 +14,7 @@ import msgspec
 from aiosched.core.graph.spec import decode_spec, encode_spec
 from aiosched.parsing.code_frame import code_frame
 from aiosched.parsing.killable import NOT_DONE, ChildEnding
-from aiosched.parsing.limits import Limits, in_units
+from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import (
     MAX_OUTPUT_SHOWN,
     MAX_TRACEBACK,
@@ -27,6 +27,7 @@ from aiosched.parsing.result import (
     shortened,
 )
 from aiosched.parsing.tracebacks import is_user_code
+from aiosched.sizes import in_units
 
 _SIGNAL_WORDS: Final = {
     signal.SIGSEGV: "segmentation fault",

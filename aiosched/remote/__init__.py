@@ -1,1 +1,1 @@
-"""Files in remote storage: the logs of attempts, and large XComs, in any store that fsspec knows."""
+"""The logs of attempts, on this machine and in remote storage, and large XComs in any store that fsspec knows."""

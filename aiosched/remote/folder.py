@@ -11,7 +11,7 @@ import contextlib
 import json
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
@@ -43,7 +43,7 @@ class RemoteFolder:
     """
 
     def __init__(self, url: str, options: str | None = None, *, setting: str, limit: float | None = None) -> None:
-        self.url = hide_password(url.rstrip("/"))
+        self.url: str = hide_password(url.rstrip("/"))
         self.setting = setting
         self._limit = limit
         self._hanging: set[threading.Thread] = set()
@@ -265,9 +265,3 @@ def _modified(info: Mapping[str, Any]) -> float:
         if isinstance(value, int | float):
             return float(value)
     return datetime.now(UTC).timestamp()
-
-
-def pieces_of(folder: RemoteFolder, path: str, size: int, piece: int) -> Iterator[bytes]:
-    """The content of a file of a known size, piece by piece."""
-    for start in range(0, size, piece):
-        yield folder.read(path, start, min(start + piece, size))

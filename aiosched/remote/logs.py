@@ -28,7 +28,7 @@ from aiosched.remote.plain_files import open_plain, plain_names, plain_size
 if TYPE_CHECKING:
     from aiosched.config import Settings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _LIMIT: Final = 15.0  # seconds that one call of the store may take
 _PIECE: Final = 2**20  # bytes that are read from the store at once
@@ -81,6 +81,12 @@ class LogView:
             data += more
         end = data.rfind(b"\n") + 1 or (len(data) if len(data) == _PIECE else 0)
         return data[:end].decode("utf-8", "replace"), offset + end
+
+    def followed_by(self, text: bytes) -> LogView:
+        """The same log with `text` at its end."""
+        return LogView(
+            self._logs, [*self._pieces, _Piece(len(text), text=text)], lambda: self._again().followed_by(text)
+        )
 
     def _read(self, start: int, most: int) -> bytes:
         for piece in self._pieces:

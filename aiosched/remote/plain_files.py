@@ -61,7 +61,8 @@ def plain_names(root: Path, path: str) -> list[str]:
 def create_plain(path: Path, flags: int) -> int:
     """Open the file `path` for writing, and make it and its folders if need be; returns its descriptor.
 
-    `flags` are added to those of `os.open`, O_WRONLY or O_RDWR among them. Raises OSError if it is a link.
+    `flags` are added to those of `os.open`, O_WRONLY or O_RDWR among them. Raises OSError if it is a link or no regular
+    file: opening a FIFO would wait for its reader.
     """
     missing = []
     folder = path.parent
@@ -70,7 +71,12 @@ def create_plain(path: Path, flags: int) -> int:
         folder = folder.parent
     for each in reversed(missing):
         each.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    return os.open(path, os.O_CREAT | _CLOSED | flags, FILE_MODE)
+    descriptor = os.open(path, os.O_CREAT | os.O_NONBLOCK | _CLOSED | flags, FILE_MODE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _folder(root: Path, parts: Sequence[str]) -> int | None:

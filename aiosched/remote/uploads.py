@@ -26,7 +26,7 @@ from aiosched.remote.log_ranges import LogRange, chain, range_of
 from aiosched.remote.pending import PendingLog, list_pending, lock, lock_uploader
 from aiosched.remote.plain_files import open_plain
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 INTERVAL: Final = 2.0  # seconds between two passes
 _THREADS: Final = 16

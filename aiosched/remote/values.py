@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from aiosched.core.values.messages import StoredXCom, XComPlace, XComValue
+from aiosched.core.values.typed_json import json_length
 from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder
 
@@ -62,7 +63,7 @@ class XComStore:
             key=value.key,
             path=path,
             size=len(data),
-            length=_length(value.value),
+            length=json_length(value.value),
             value=msgspec.json.encode(value.value[:_PREVIEW]).decode(),
         )
 
@@ -82,16 +83,19 @@ class XComStore:
 
     def _fetch(self, place: XComPlace) -> str:
         try:
-            data: bytes = self._with_patience(lambda: self.folder.read(place.path), "An XCom cannot be read")
+            data: bytes = self._with_patience(
+                lambda: self.folder.read(place.path, 0, place.size + 1), "An XCom cannot be read"
+            )
         except FileNotFoundError:
             raise RemoteStorageError(
                 f"The XCom {self.folder.url_of(place.path)} does not exist. If {SETTING} was changed, copy the files "
                 "to the new place; else clear the task that pushed it, so that it runs again."
             ) from None
         if len(data) != place.size:
+            more = "more than " if len(data) > place.size else ""
             raise RemoteStorageError(
-                f"The XCom {self.folder.url_of(place.path)} has {len(data):,} bytes instead of {place.size:,}: "
-                "it was changed. Clear the task that pushed it, so that it runs again."
+                f"The XCom {self.folder.url_of(place.path)} has {more}{min(len(data), place.size):,} bytes instead of "
+                f"{place.size:,}: it was changed. Clear the task that pushed it, so that it runs again."
             )
         return data.decode()
 
@@ -117,9 +121,3 @@ def remote_xcoms(settings: XComSettings) -> XComRemote | None:
         remote_from=settings.remote_from,
         most=settings.max_remote_bytes,
     )
-
-
-def _length(text: str) -> int | None:
-    if text.startswith("["):
-        return len(msgspec.json.decode(text, type=list[msgspec.Raw]))
-    return len(msgspec.json.decode(text, type=dict[str, msgspec.Raw])) if text.startswith("{") else None

@@ -1,13 +1,15 @@
 """Decides what runs next, and keeps each decision in one database.
 
-service.py        the Scheduler: its parts, start and stop    actions.py, run_handle.py  requests of an application
+service.py        the Scheduler: parts, start, requests       run_handle.py  a run that an application asked for
 executor_choice.py  from the settings to an executor          gc_tuning.py  Python's garbage collector
 
-state/            the state in memory                         journal/    the group commit
-session/          what the loops share
-runs/             which runs exist, and which start           slots/      evaluation and the critical section
+memory/           what it holds, and what is not stored yet    session/    what its loops share
+attempts/         what runs here, and its reports             failures/   whom an error concerns, and what is left alone
+concurrency/      how loops rest, wake and take turns         journal/    the group commit
+loops/            one file for each loop                      runs/       which runs exist, and which start
+slots/            claims, and the pools of a batch            effects/    what follows a commit, timed work
 requests/         requests from the inbox                     partitions/ which DAGs it owns
-membership/       incarnation, lease, heartbeat               effects/    what follows a commit
+membership/       incarnation, lease, heartbeat
 engines/          attempts that run elsewhere
 services/         services for running tasks                  why/        why something does not run
 observability/    figures, StatsD, idleness

@@ -6,9 +6,10 @@ kind, its object a function that makes an executor or an engine from the setting
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiosched.config import EXECUTOR_PLUGINS, Settings
 from aiosched.core.values.messages import Executor
@@ -20,16 +21,17 @@ from aiosched.scheduler.engines.engine_executor import EngineExecutor
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
+    from aiosched.authoring.runtime.context import Context
 
 One = str | Executor | Engine
 Choice = One | Sequence[One] | Mapping[str, One]
 
 
-def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
+def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG] | None) -> Executor:
     """The executor for a choice: kinds (`"local,inline"`), objects, a sequence of these, or a mapping from names.
 
     If there are several, the first is the default, and tasks select the others by name. `dags` are those
-    that the process registers. Raises ConfigError.
+    that the process registers, None if it reads files. Raises ConfigError.
     """
     if isinstance(choice, str):
         choice = [kind.strip() for kind in choice.split(",")]
@@ -52,7 +54,24 @@ def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG])
     return ExecutorRouter(_not_empty(members))
 
 
-def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
+def give_objects(
+    executor: Executor, context: Mapping[str, Any], around: Callable[[Context], AbstractAsyncContextManager[Any]] | None
+) -> None:
+    """Give the tasks of this process what an application has for them. Raises ConfigError if none run here."""
+    from aiosched.executors.executor_router import members_of
+    from aiosched.executors.inline.executor import InlineExecutor
+
+    inline = [one for one in members_of(executor).values() if isinstance(one, InlineExecutor)]
+    if not inline:
+        raise ConfigError(
+            "context= and around= are for tasks that run in this process: choose executor='inline', or let worker "
+            "processes make what they need."
+        )
+    for one in inline:
+        one.give(context, around)
+
+
+def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG] | None) -> Executor:
     """The executor of this kind. `dags` are those that the process registers; all others come from files."""
     core, executor = settings.core, settings.executor
     if kind == "local":
@@ -74,7 +93,7 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG]) -> Exe
         from aiosched.executors.inline.executor import InlineExecutor
 
         return InlineExecutor(
-            dags or FileDags.of(settings),
+            FileDags.of(settings) if dags is None else dags,
             slots=executor.slots,
             async_slots=executor.async_slots,
             logs_folder=settings.logs_folder,
@@ -107,7 +126,7 @@ def _plugin(kind: str, settings: Settings) -> Executor:
     return _as_executor(executor, settings)
 
 
-def _made(one: One, settings: Settings, dags: Mapping[str, DAG]) -> Executor:
+def _made(one: One, settings: Settings, dags: Mapping[str, DAG] | None) -> Executor:
     return make_executor(one, settings, dags) if isinstance(one, str) else _as_executor(one, settings)
 
 
@@ -117,9 +136,8 @@ def _as_executor(one: Executor | Engine, settings: Settings) -> Executor:
         return one
     from aiosched.executors.local.executor import LocalExecutor, LocalOptions
 
-    given = [url.strip() for url in settings.executor.worker_api.split(",") if url.strip()]
-    here = f"http://127.0.0.1:{settings.web.port}"
-    return EngineExecutor(one, LocalExecutor(LocalOptions.from_settings(settings)), urls=given or [here])
+    options, here = LocalOptions.from_settings(settings), f"http://127.0.0.1:{settings.web.port}"
+    return EngineExecutor(one, LocalExecutor(options), urls=options.worker_api or [here])
 
 
 def _not_empty(members: Mapping[str, Executor]) -> Mapping[str, Executor]:

@@ -1,21 +1,22 @@
-"""The DAGs that a process gives to its scheduler as objects: stored at its start, like those of files."""
+"""The DAGs that a process gives to its scheduler as objects: stored at its start or later, like those of files."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.clock import Clock
 from aiosched.core.graph.spec import DagSpec
+from aiosched.core.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.texts import a_type
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.errors import ConfigError
-from aiosched.parsing.store import register_specs
+from aiosched.errors import ConfigError, NotFound, Refused
+from aiosched.parsing.store import register_specs, withdraw_registered
 
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
@@ -44,16 +45,123 @@ def by_id(dags: Iterable[DAG]) -> dict[str, DAG]:
     return found
 
 
-async def register_dags(db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool) -> None:
-    """Store these DAGs and tell the owners of what has changed; new ones are `paused`. Their first attempts begin
-    without delay: what they need is computed now.
+class ApplicationDags:
+    """The DAGs of an application in this process: those of its start, and what it adds and removes while it runs.
+
+    known   by id, what tasks run; those that were removed stay for their unfinished runs
+    active  the ids of those that were not removed
     """
-    if not dags:
+
+    def __init__(self, dags: Iterable[DAG], application: str) -> None:
+        self.application = application
+        self.are_given = dags != ()  # an empty list is a list that will grow
+        self.known = by_id(dags)
+        self.active = set(self.known)
+
+    def declare(self, dag: DAG) -> None:
+        """Add a DAG before the start. Raises Refused if it is registered already, or DAGs are read from files."""
+        self._check_given()
+        if dag.dag_id in self.known:
+            raise Refused(f"{dag.dag_id!r} is registered already: give each job its own name.")
+        self.known[dag.dag_id] = dag
+        self.active.add(dag.dag_id)
+
+    def _check_given(self) -> None:
+        if not self.are_given:
+            raise Refused(
+                "This scheduler reads its DAGs from files. One whose application adds DAGs is made with those that it "
+                "has at first: Scheduler(dags=[…]), an empty list if there are none."
+            )
+
+    @property
+    def listed(self) -> list[DAG]:
+        """Those whose runs are to be listed anew now and then."""
+        return [dag for dag_id, dag in self.known.items() if dag_id in self.active and dag.lists_runs]
+
+    async def add(self, db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool, replaces: bool) -> None:
+        """Register more DAGs, or with `replaces` others in place of those with their ids. Raises as Scheduler.add."""
+        self._check_given()
+        for dag_id in (new := by_id(dags)):
+            if (dag_id in self.active) != replaces:
+                there = "is no DAG of this application: add it" if replaces else "is registered already: replace it"
+                raise Refused(f"{dag_id!r} {there}.")
+        before = {dag_id: self.known[dag_id] for dag_id in new if dag_id in self.known}
+        self.known |= new  # first: once it is stored, it may run
+        try:
+            await register_dags(
+                db, tuple(new.values()), clock, paused=paused, application=self.application, are_all=False
+            )
+        except BaseException:
+            for dag_id in new:
+                self.known.pop(dag_id)
+            self.known |= before
+            raise
+        self.active |= new.keys()
+
+    async def remove(self, db: Database, dag_id: str) -> None:
+        """Make a DAG inactive. Raises NotFound."""
+        async with db.transaction() as conn:
+            withdrawn = await withdraw_registered(conn, self.application, dag_id)
+        if not withdrawn and dag_id not in self.active:
+            raise NotFound(f"The application {self.application!r} has registered no DAG {dag_id!r}.")
+        self.active.discard(dag_id)
+        async with db.acquire() as conn:
+            await inbox.notify(conn, "dags", [partition_of(dag_id)])
+
+
+def job_of(
+    function: Callable[..., Any],
+    *,
+    cron: str | None,
+    every: float | timedelta | None,
+    at: datetime | None,
+    timezone: str,
+    options: Mapping[str, Any],
+) -> DAG:
+    """The DAG of one task that calls a function; its name is that of both. Raises Refused, DagError."""
+    from aiosched.authoring import DAG, task
+
+    if sum(one is not None for one in (cron, every, at)) > 1:
+        raise Refused("A job has one of cron, every and at, or none: then it runs when it is triggered.")
+    schedule: Any = None
+    if cron is not None:
+        schedule = CronTriggerTimetable(cron, timezone)
+    elif every is not None:
+        schedule = DeltaTriggerTimetable(every if isinstance(every, timedelta) else timedelta(seconds=every))
+    elif at is not None:
+        schedule = "@once"
+    with DAG(str(function.__name__), schedule=schedule, start_date=at, catchup=False, doc_md=function.__doc__) as dag:
+        task(**options)(function)()
+    return dag
+
+
+async def register_dags(
+    db: Database,
+    dags: Sequence[DAG],
+    clock: Clock,
+    *,
+    paused: bool,
+    application: str | None = None,
+    are_all: bool = True,
+) -> None:
+    """Store these DAGs and tell the owners of what has changed; new ones are `paused`. Their first attempts begin
+    without delay: what they need is computed now. With an `application` these are all that it has from now on, unless
+    not `are_all`.
+    """
+    if not dags and application is None:
         return
     now = clock.now()
     specs = await asyncio.to_thread(lambda: [_spec_of(dag, now) for dag in dags])
     async with db.transaction() as conn:
-        stored = await register_specs(conn, specs, now=now, paused_at_creation=paused)
+        stored = await register_specs(
+            conn, specs, now=now, paused_at_creation=paused, application=application, are_all=are_all
+        )
+    if stored.withdrawn:
+        logger.warning(
+            "the application %r registers these DAGs no more, so they are inactive: %s. If another one does, on the "
+            "same database, give each a name: Scheduler(application=…).",
+            application, ", ".join(sorted(stored.withdrawn)),
+        )  # fmt: skip
     if stored.changed:
         async with db.acquire() as conn:
             await inbox.notify(conn, "dags", map(partition_of, stored.changed))
@@ -66,11 +174,11 @@ def _spec_of(dag: DAG, now: datetime) -> DagSpec:
     return dag.to_spec(now=now)
 
 
-async def list_runs_anew(db: Database, dags: Sequence[DAG], clock: Clock, *, paused: bool) -> None:
+async def list_runs_anew(db: Database, dags: ApplicationDags, clock: Clock, *, paused: bool) -> None:
     """Periodically renew the lists of runs that custom timetables provide for a limited time ahead."""
-    while any(dag.lists_runs for dag in dags):
+    while True:
         await asyncio.sleep(LIST_AGAIN)
         try:
-            await register_dags(db, dags, clock, paused=paused)
+            await register_dags(db, dags.listed, clock, paused=paused)
         except Exception as error:  # from a custom timetable or the database: the current lists stay valid
             logger.error("the runs of registered DAGs cannot be listed again: %s", error)

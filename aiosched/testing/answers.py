@@ -6,12 +6,13 @@ its time to answer is over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from aiosched.core.graph.human_input import InputRequest, check_answer
+from aiosched.core.requests.options import options_of
+from aiosched.core.requests.requests import AnswerInput
 from aiosched.errors import NotFound, Refused
 from aiosched.testing.people import People
 from aiosched.testing.services import WorldServices
@@ -31,30 +32,22 @@ class Respondents(People):
             raise NotFound(f"{task_id} in run {run_id} of {dag_id!r} asks nothing (yet): let time pass in the world.")
         return found
 
-    def answer_input(
-        self,
-        dag_id: str,
-        run_id: str,
-        task_id: str,
-        options: Sequence[str],
-        *,
-        params: Mapping[str, Any] | None = None,
-        map_index: int | None = None,
-        by: str = "test",
-    ) -> dict[str, Any]:
+    @options_of(AnswerInput, by="test")
+    def answer_input(self, dag_id: str, request: AnswerInput) -> dict[str, Any]:
         """Answer what a task asks, which goes on then; returns {run_id, task_id, map_index, options, params}.
 
         Raises NotFound, and Refused if it does not wait for an answer, or for one that is wrong.
         """
+        run_id, task_id = request.run_id, request.task_id
         dag = self._dag(dag_id)
         board, context = self._board(dag_id, run_id), self._context_of(dag_id)
-        index = self._instance_meant(dag_id, run_id, task_id, map_index)
+        index = self._instance_meant(dag_id, run_id, task_id, request.map_index)
         question = self.question(dag_id, run_id, task_id, map_index=index)
-        answer = check_answer(question, options, dict(params or {}), by=by)
+        answer = check_answer(question, request.options, request.params, by=request.by)
         instance = board.find(index_of(board.graph.index, task_id), index)
         if instance is None or not board.deferrals.asks(instance):
             raise Refused(f"{task_id} in run {run_id} does not wait for an answer (any longer).")
-        event = {"options": answer.options, "params": answer.params, "by": by, "at": self.now.isoformat()}
+        event = {"options": answer.options, "params": answer.params, "by": request.by, "at": self.now.isoformat()}
         with self._applying(dag.row.dag_id):
             board.answer(instance, msgspec.json.encode(event).decode(), self.now)
             context.apply_effects(board)

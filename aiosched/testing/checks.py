@@ -24,12 +24,12 @@ from aiosched.core.values.states import (
     TaskState,
 )
 from aiosched.db.statements.journal import InstanceChange
-from aiosched.scheduler.state.cache import OwnedDag
-from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.memory.cache import OwnedDag
+from aiosched.scheduler.memory.changes import Changes
 from aiosched.testing.rows.rows import Rows
 from aiosched.testing.world_memory import MemoryContext
 
-_COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at")
+_COPIED: Final = ("try_number", "max_tries", "losses", "queued_by", "start_date", "end_date", "next_at", "is_stopped")
 NOTHING: Final[Mapping[int, Board]] = MappingProxyType({})
 _copied: Final = attrgetter(*_COPIED)
 
@@ -48,9 +48,11 @@ def check_commit(
     """
     ended = Counter(done.key[:3] for done in batch.tasks.tries)
     for change in batch.tasks.instances:
-        grown = change.try_number - change.old_try
+        grown = change.try_number - change.old_try_number
         if not 0 <= grown <= 1 + ended[change[:3]]:  # one that is cleared at once leaves a row in the history
-            raise InvariantBroken(f"try numbers grow by one: {change.old_try} -> {change.try_number} in {change}")
+            raise InvariantBroken(
+                f"try numbers grow by one: {change.old_try_number} -> {change.try_number} in {change}"
+            )
         if change.state == TaskState.QUEUED:
             ready = change.scheduled_at is not None and context.rows.runs[change.run_id].state is RunState.RUNNING
             _demand(ready, f"only what was scheduled, in a running run, is queued: {change}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aiosched.airflow.finder import install
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
 from aiosched.authoring.dag.loader import load_file
 from aiosched.authoring.runtime.lookups import VARIABLE, answering
@@ -73,6 +74,7 @@ def load_dag_bag(
     if not root.is_dir():
         raise ConfigError(f"There is no DAGs folder {root}; give the folder, or set AIOSCHED_DAGS.")
     use_defaults(AuthoringDefaults.of(settings))
+    install(settings.core.airflow)
     listing = Discovery(root, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
     bag = DagBag(root)
     for problem in listing.problems.values():

@@ -13,8 +13,8 @@ from aiosched.core.values.messages import Attempt, Deferral, Outcome
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.changes import Changes
 from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, pokes
 from aiosched.testing.attempts.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
 from aiosched.testing.attempts.outcomes import ScriptedTask

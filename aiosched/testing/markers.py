@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import MARKED
+from aiosched.core.requests.instance_changes import InstanceSelection
 from aiosched.core.requests.requests import Clear
 from aiosched.core.run.board import Run
 from aiosched.db.statements.clearing import RunOfRequest
@@ -17,7 +18,6 @@ from aiosched.scheduler.requests.dependents import (
     follow,
     target_of,
 )
-from aiosched.scheduler.requests.selection import InstanceSelection
 from aiosched.testing.rows.rows import Rows
 
 

@@ -1,6 +1,6 @@
 """One scheduler of a world: its passes, its commits, its attempts. All schedulers share the rows.
 
-A pass is one pass of a loop of the real scheduler (scheduler/slots/evaluation.py, run_creation.py, enqueueing.py).
+A pass is one pass of a loop of the real scheduler (scheduler/loops/evaluation.py, run_creation.py, enqueueing.py).
 Schedulers publish their pool demands in the pools' rows, like real ones; each owns its share of the DAGs.
 """
 
@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from aiosched.core.figures.metrics import Metrics
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.journal import PoolRow
 from aiosched.errors import DagFailure
-from aiosched.scheduler.session.isolation import concerning, failure_of, failures_in
-from aiosched.scheduler.session.pool_fairness import PoolFairness
-from aiosched.scheduler.session.trigger_queue import triggers_to_run
+from aiosched.scheduler.attempts.attempts import Attempts
+from aiosched.scheduler.failures.isolation import concerning, failure_of, failures_in
+from aiosched.scheduler.loops.evaluation import decide
+from aiosched.scheduler.memory.changes import Changes, Committed
+from aiosched.scheduler.memory.pool_fairness import PoolFairness
+from aiosched.scheduler.memory.trigger_queue import triggers_to_run
 from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
-from aiosched.scheduler.slots.evaluation import decide
-from aiosched.scheduler.state.attempts import Attempts
-from aiosched.scheduler.state.changes import Changes, Committed
-from aiosched.scheduler.state.metrics import Metrics
 from aiosched.testing.attempts.endings import dies
 from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.checks import check_commit, check_starts, stalled_runs
@@ -81,7 +81,7 @@ class Member:
 
     def __init__(self, fleet: Fleet, executor: ScriptedExecutor) -> None:
         self.fleet, self.executor = fleet, executor
-        self.attempts = Attempts(Metrics())
+        self.attempts: Attempts = Attempts(Metrics())
         executor.listen(self.attempts.receive)
         self.attempts.revoke = executor.revoke
         incarnation = next(fleet.incarnations)

@@ -1,60 +1,66 @@
 """Requests of people in a `World`: DAGs, scripts and pools, manual runs, clearing, marking, backfills.
 
-Each has the effect of the request with the same name (scheduler/requests/commands.py, clearing.py,
-backfills.py), and is refused like it. Nothing starts before the world's time advances.
+Each has the effect of the request with the same name (scheduler/requests/inbox.py, clearing.py,
+backfills.py), and is refused like it. Nothing starts before the world's time advances. A world has no audit log: it
+takes the reason of a request, and keeps it nowhere.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from aiosched.config.sections import SchedulerSettings
-from aiosched.core.creation.backfills import Fate
+from aiosched.core.creation.backfills import BackfillOutcome
 from aiosched.core.creation.run_creation import check_run_type, check_schedule
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec
-from aiosched.core.requests.requests import BackfillCreate, Clear, MarkRun, MarkTasks, TaskChange, Trigger
-from aiosched.core.requests.stored import decode, read_argument
+from aiosched.core.requests.instance_changes import (
+    Change,
+    ChangeOf,
+    InstanceChange,
+    InstanceSelection,
+    clear_chosen,
+    marking,
+    marking_run,
+)
+from aiosched.core.requests.job_terms import Fate, fate_of, start_of
+from aiosched.core.requests.options import options_of
+from aiosched.core.requests.requests import (
+    BackfillCreate,
+    CancelRun,
+    Clear,
+    EmitAsset,
+    MarkRun,
+    MarkTask,
+    TaskChange,
+    Trigger,
+)
+from aiosched.core.requests.selection import dates_meant, has_markers, reach, select
+from aiosched.core.requests.stored import checked, decode
 from aiosched.core.run.board import Run
 from aiosched.core.timetables.assets import PartitionedAssetTimetable, condition_of
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.ids import partition_of
-from aiosched.core.values.states import RunState, RunType, TaskState
+from aiosched.core.values.states import RunState, RunType
 from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.db.statements.inbox import NewRequest
 from aiosched.db.statements.journal import PoolRow
 from aiosched.db.statements.runs import DagRow, StoredVersion
 from aiosched.errors import DagError, DagFailure, InternalError, NotFound, Refused, did_you_mean
+from aiosched.scheduler.failures.isolation import failure_of
+from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.partitions.loading import plan_next, set_paused
 from aiosched.scheduler.partitions.previous_run import invalidate_past
-from aiosched.scheduler.requests.selection import (
-    Change,
-    ChangeOf,
-    Dates,
-    InstanceSelection,
-    TouchedInstances,
-    clearing,
-    marking,
-    marking_run,
-    note_selected,
-    noted,
-    reach,
-    refuse_held,
-    select,
-)
-from aiosched.scheduler.runs.backfills import creation_of, dates_of, fates_of, find_backfill, shown
+from aiosched.scheduler.runs.backfills import answer_of, creation_of, dates_of, fates_of, find_backfill
 from aiosched.scheduler.runs.due_runs import requested_run
 from aiosched.scheduler.runs.new_runs import Creation
 from aiosched.scheduler.runs.stored_runs import Moves
-from aiosched.scheduler.session.isolation import failure_of
-from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.attempts.acting import Authored
 from aiosched.testing.attempts.endings import Ending, Play
 from aiosched.testing.checks import check_starts
@@ -155,60 +161,49 @@ class People(WorldView):
         with self._applying(dag_id):
             self._set_paused(self._dag(dag_id), False)
 
-    def emit(self, asset: str, *, extra: Mapping[str, Any] | None = None, partition_key: str | None = None) -> None:
+    @options_of(EmitAsset)
+    def emit(self, request: EmitAsset) -> None:
         """Make an event of an asset (or of one of its partitions), without a task.
 
         Raises NotFound for an asset that no DAG mentions.
         """
+        asset = request.name
         uri, known = is_mentioned(asset, self.rows.living_specs())
         if uri is None:
             raise NotFound(f"No DAG of the world mentions an asset {asset!r}.{did_you_mean(asset, known)}")
-        event = NewAssetEvent(asset, uri, msgspec.json.encode(dict(extra or {})).decode(), None, self.now)
-        event = event._replace(partition_key=partition_key)
+        event = NewAssetEvent(asset, uri, msgspec.json.encode(request.extra).decode(), None, self.now)
+        event = event._replace(partition_key=request.partition_key)
         self.rows.assets.record([event], self.rows.dags.values(), self.rows.versions)
         for member in self._fleet.members:
             member.context.cache.work.assets.add(partition_of(asset))
 
     # -- runs -------------------------------------------------------------------------------
 
-    def trigger(
-        self,
-        dag_id: str,
-        *,
-        conf: Mapping[str, Any] | None = None,
-        run_id: str | None = None,
-        logical_date: datetime | None = None,
-        run_after: datetime | None = None,
-        unpause: bool = False,
-        partition_key: str | None = None,
-    ) -> str:
+    @options_of(Trigger, triggered_by="test")
+    def trigger(self, dag_id: str, request: Trigger) -> str:
         """Create a manual run and return its id: `manual_1` and so on unless one is given.
 
         Raises Refused, NotFound and ParamError as the real scheduler does.
         """
-        run_id = run_id or f"manual_{next(self._numbers)}"
-        request = Trigger(
-            conf=dict(conf or {}),
-            run_id=run_id,
-            logical_date=logical_date,
-            run_after=run_after,
-            unpause=unpause,
-            partition_key=partition_key,
-        )
+        run_id = request.run_id or f"manual_{next(self._numbers)}"
         dag = self._dag(dag_id)
         with self._applying(dag_id):
             check_run_type(dag.version.spec, RunType.MANUAL)
             creation = requested_run(
                 dag,
                 self.now,
-                conf=request.conf,
+                conf=dict(request.conf),
                 run_id=run_id,
                 logical_date=request.logical_date,
-                run_after=request.run_after,
-                triggered_by="test",
+                run_after=start_of(request, self.now),
+                triggered_by=request.triggered_by,
                 partition_key=request.partition_key,
                 unpauses=request.unpause,
+                unique_key=request.unique,
+                expires_at=request.expires,
             )
+            if (there := self._unfinished(creation, debounced=request.debounce is not None)) is not None:
+                return there
             if request.unpause and not self.rows.has_run(dag_id, run_id, creation.planned.logical_date):
                 self._set_paused(dag, False)
             (run,) = self._create(dag_id, [creation])
@@ -216,8 +211,30 @@ class People(WorldView):
             raise Refused(f"DAG {dag_id!r} has a run {run_id!r}, or one of that logical date, already.")
         return run_id
 
-    def cancel(self, dag_id: str, run_id: str) -> None:
+    def _unfinished(self, creation: Creation, *, debounced: bool) -> str | None:
+        """The run that is the answer to a request with a unique key (scheduler/requests/triggers.py)."""
+        dag, key = creation.dag, creation.unique_key
+        newest = max(
+            (run for run in self.runs(dag.row.dag_id) if key is not None and run.unique_key == key),
+            key=lambda run: run.key,
+            default=None,
+        )
+        if newest is None:
+            return None
+        waiting = dag.runs.queued.find(newest.key)
+        fate = fate_of(newest.state, is_queued=waiting is not None, debounced=debounced)
+        if waiting is not None and fate is Fate.MOVE:
+            new = creation.planned.run_after, creation.conf, creation.expires_at
+            row = self.rows.runs[newest.key]
+            row.run_after, row.conf, row.expires_at = new
+            dag.runs.queued.move(waiting, *new)
+            self._context_of(dag.row.dag_id).cache.work.to_start[dag.row.dag_id] = None
+        return None if fate is Fate.CREATE else newest.run_id
+
+    @options_of(CancelRun)
+    def cancel(self, dag_id: str, request: CancelRun) -> None:
         """End an unfinished run as failed, as `aiosched runs cancel` does."""
+        run_id = request.run_id
         dag, context, key = self._dag(dag_id), self._context_of(dag_id), self._key(dag_id, run_id)
         with self._applying(dag_id):
             self._cancel(dag, context, run_id, key)
@@ -234,118 +251,37 @@ class People(WorldView):
         context.apply_effects(board)
         context.cache.work.to_evaluate[board] = None
 
-    def clear(
-        self,
-        dag_id: str,
-        run_ids: Sequence[str] | None = None,
-        *,
-        first: datetime | None = None,
-        final: datetime | None = None,
-        task_ids: Sequence[str] | None = None,
-        pattern: str | None = None,
-        upstream: bool = False,
-        downstream: bool = False,
-        only_failed: bool = False,
-        only_running: bool = False,
-        map_index: int | None = None,
-        past: bool = False,
-        future: bool = False,
-        prevent_running: bool = False,
-        newest_version: bool = False,
-        dependents: bool = True,
-        dry_run: bool = False,
-    ) -> list[dict[str, Any]]:
+    @options_of(Clear)
+    def clear(self, dag_id: str, request: Clear) -> list[dict[str, Any]]:
         """Let task instances run again: of all runs and all tasks unless some are named, as `Scheduler.clear` does.
 
         Without `run_ids` the runs with a logical date in [first, final] are selected. Returns the
         touched instances as they were before: run_id, task_id, map_index, state, try_number.
         """
-        request = Clear(
-            run_ids=None if run_ids is None else tuple(run_ids),
-            first=first,
-            final=final,
-            task_ids=None if task_ids is None else tuple(task_ids),
-            pattern=pattern,
-            upstream=upstream,
-            downstream=downstream,
-            only_failed=only_failed,
-            only_running=only_running,
-            map_index=map_index,
-            past=past,
-            future=future,
-            prevent_running=prevent_running,
-            newest_version=newest_version,
-            dependents=dependents,
-            dry_run=dry_run,
-        )
-        return self._change(self._dag(dag_id), request, clearing(request))
+        return self._change(self._dag(dag_id), request, partial(clear_chosen, request))
 
-    def mark_task(
-        self,
-        dag_id: str,
-        run_id: str,
-        task_id: str,
-        state: TaskState | str,
-        *,
-        map_index: int | None = None,
-        upstream: bool = False,
-        downstream: bool = False,
-        only_failed: bool = False,
-        only_running: bool = False,
-        past: bool = False,
-        future: bool = False,
-        dry_run: bool = False,
-    ) -> list[dict[str, Any]]:
+    @options_of(MarkTask)
+    def mark_task(self, dag_id: str, request: MarkTask) -> list[dict[str, Any]]:
         """Set a task instance to success, failed or skipped, as `Scheduler.mark_task` does."""
-        request = MarkTasks(
-            run_ids=(run_id,),
-            task_ids=(task_id,),
-            map_index=map_index,
-            upstream=upstream,
-            downstream=downstream,
-            only_failed=only_failed,
-            only_running=only_running,
-            past=past,
-            future=future,
-            dry_run=dry_run,
-            state=read_argument(MarkTasks, "state", state),
-        )
-        return self._change(self._dag(dag_id), request, marking(request))
+        many = checked(request.of_many())
+        return self._change(self._dag(dag_id), many, marking(many))
 
-    def mark_run(self, dag_id: str, run_id: str, state: RunState | str) -> None:
+    @options_of(MarkRun)
+    def mark_run(self, dag_id: str, request: MarkRun) -> None:
         """Set a run to success or failed with all that is unfinished in it, or queue it again."""
-        dag, key = self._dag(dag_id), self._key(dag_id, run_id)
-        request = MarkRun(run_id=run_id, state=read_argument(MarkRun, "state", state))
+        dag, key = self._dag(dag_id), self._key(dag_id, request.run_id)
+        state = RunState(checked(request).state)
         with self._applying(dag_id):
-            self._carry_out(dag, [key], marking_run(request.state, run_id, is_running=key in dag.runs.running))
+            self._carry_out(dag, [key], marking_run(state, request.run_id, is_running=key in dag.runs.running))
 
     # -- backfills --------------------------------------------------------------------------
 
-    def backfill(
-        self,
-        dag_id: str,
-        first: datetime,
-        final: datetime,
-        *,
-        rerun: str = "missing",
-        max_active_runs: int = 10,
-        backwards: bool = False,
-        conf: Mapping[str, Any] | None = None,
-        dry_run: bool = False,
-    ) -> dict[str, Any]:
-        """Create the runs of past dates, both inclusive; returns {id, dates: [{logical_date, fate}]}."""
+    @options_of(BackfillCreate)
+    def backfill(self, dag_id: str, request: BackfillCreate) -> dict[str, Any]:
+        """Create the runs of past dates, both inclusive; as `Scheduler.backfill` does."""
         dag = self._dag(dag_id)
-        request = BackfillCreate(
-            first=first,
-            final=final,
-            rerun=read_argument(BackfillCreate, "rerun", rerun),
-            max_active_runs=max_active_runs,
-            backwards=backwards,
-            conf=dict(conf or {}),
-            dry_run=dry_run,
-        )
         with self._applying(dag_id):
-            return self._backfill(dag, request)
+            return self._backfill(dag, checked(request))
 
     def _backfill(self, dag: OwnedDag, request: BackfillCreate) -> dict[str, Any]:
         dag_id, rows = dag.row.dag_id, self.rows
@@ -353,17 +289,18 @@ class People(WorldView):
         there = {run.logical_date: run for run in self.runs(dag_id) if run.logical_date is not None}
         dates = fates_of(dag.version.spec, request, planned, {date: run.state for date, run in there.items()})
         if request.dry_run:
-            return {"id": None, "dates": shown(dates)}
+            return answer_of(dag.version.spec, request, dates, None, self.now)
         number = rows.backfills.insert(dag_id, request.max_active_runs)
         backfill = next(row for row in rows.backfills.unfinished() if row.id == number)
         self._context_of(dag_id).cache.add_backfill(backfill)
         self._create(
-            dag_id, [creation_of(dag, date, number, request.conf) for date in dates if date.fate is Fate.CREATE]
+            dag_id,
+            [creation_of(dag, date, number, request.conf) for date in dates if date.fate is BackfillOutcome.CREATE],
         )
-        again = [(there[d.run.logical_date].key, d.order or 0) for d in dates if d.fate is Fate.RERUN]
-        rows.take_runs(number, again, request.conf)
+        again = [(there[d.run.logical_date].key, d.order or 0) for d in dates if d.fate is BackfillOutcome.RERUN]
+        rows.take_runs(number, again, dict(request.conf))
         self._carry_out(dag, [key for key, _ in again], lambda board, at: board.clear(list(board), at))
-        return {"id": number, "dates": shown(dates)}
+        return answer_of(dag.version.spec, request, dates, number, self.now)
 
     def pause_backfill(self, number: int, *, paused: bool = True) -> None:
         """Start no more runs of a backfill; running ones go on. `paused` False: undo it."""
@@ -437,46 +374,44 @@ class People(WorldView):
             dag.runs.queued.remove(run)
         return failed
 
-    def _runs_meant(self, dag_id: str, request: TaskChange) -> list[Run]:
+    def _runs_meant(self, dag: OwnedDag, request: TaskChange) -> list[Run]:
+        dag_id = dag.row.dag_id
         named = [self.run(dag_id, run_id) for run_id in dict.fromkeys(request.run_ids or ())]
         dates = reach([(run.run_id, run.logical_date) for run in named], request)
         if dates is None and request.run_ids is not None:
             return named
-        if dates is None and request.first is None and request.final is None:
-            return self.runs(dag_id)
-        dates = dates or Dates(request.first, request.final)
-        return [run for run in self.runs(dag_id) if dates.have(run.logical_date)]
+        dates = dates or dates_meant(request, dag.version.spec.timezone)
+        return [run for run in self.runs(dag_id) if dates is None or dates.have(run.logical_date)]
 
     def _change(self, dag: OwnedDag, request: TaskChange, change: ChangeOf) -> list[dict[str, Any]]:
         with self._applying(dag.row.dag_id):
             return self._touch(dag, request, change)
 
     def _touch(self, dag: OwnedDag, request: TaskChange, change: ChangeOf) -> list[dict[str, Any]]:
-        runs = self._runs_meant(dag.row.dag_id, request)
+        runs = self._runs_meant(dag, request)
         versions = {run.version_id for run in runs} | {dag.version.id}
         known = self._context_of(dag.row.dag_id).cache.versions
         selection = select({v: known[v][1] for v in versions}, dag.version.id, request)
-        touched = TouchedInstances()
-        moves = partial(note_selected, selection, touched)
-        refuse_held(selection, [dag.runs.running[run.key] for run in runs if run.key in dag.runs.running], request)
+        changing = InstanceChange(selection, request, change)
+        changing.refuse([dag.runs.running[run.key] for run in runs if run.key in dag.runs.running])
         reached = self._reached(dag.row.dag_id, runs, selection, request)
         if request.dry_run:
             for run in runs:
-                moves(run, self.rows.load_instances(run.key))
-            return touched.instances
-        on_board = noted(selection, touched, change)
-        self._carry_out(dag, [run.key for run in runs], on_board, moves if request.newest_version else None)
+                changing.moves(run, self.rows.load_instances(run.key))
+            return changing.touched.instances
+        moves = changing.moves if request.newest_version else None
+        self._carry_out(dag, [run.key for run in runs], changing.apply, moves)
         for other in reached:
             following = decode(other.verb, other.args)
             assert isinstance(following, Clear)
-            self._change(self._dag(other.dag_id), following, clearing(following))
-        return touched.instances
+            self._change(self._dag(other.dag_id), following, partial(clear_chosen, following))
+        return changing.touched.instances
 
     def _reached(
         self, dag_id: str, runs: Sequence[Run], selection: InstanceSelection, request: TaskChange
     ) -> list[NewRequest]:
         """The requests to other DAGs that follow from a request to clear."""
-        if not isinstance(request, Clear) or not request.dependents or not selection.has_markers:
+        if not isinstance(request, Clear) or not request.dependents or not has_markers(selection):
             return []
 
         def graphs_of(other: str) -> dict[int, Graph]:

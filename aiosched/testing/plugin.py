@@ -53,7 +53,7 @@ def run_dag(request: pytest.FixtureRequest) -> Callable[..., Any]:
     Takes the arguments of `run_dag_test`. In a test that also uses `frozen_clock`, the run uses that clock. The
     run does not wait: retries are due at once.
     """
-    from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+    from aiosched.executors.dag_test import TestRun, run_dag_test
 
     clock = request.getfixturevalue("frozen_clock") if "frozen_clock" in request.fixturenames else None
 

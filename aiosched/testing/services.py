@@ -15,11 +15,11 @@ import msgspec
 from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Run
-from aiosched.core.values.messages import XComPairs, XComRef
+from aiosched.core.values.messages import FoundXComs, XComPairs, XComRef, XComSearch
 from aiosched.core.values.states import RunState, RunType
 from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused
-from aiosched.executors.dag_test.states import StatesInMemory
+from aiosched.executors.dag_test import StatesInMemory
 from aiosched.testing.rows.assets import mentioned_names, names_by_uri
 
 if TYPE_CHECKING:
@@ -36,21 +36,14 @@ class WorldServices:
         connections: Mapping[str, str | Mapping[str, Any]] | None = None,
     ) -> None:
         self.world = world
-        self.variables = texts_of(variables or {})
-        self.connections = connections or {}
+        self.variables: dict[str, str] = texts_of(variables or {})
+        self.connections: Mapping[str, str | Mapping[str, Any]] | dict[str, str | Mapping[str, Any]] = connections or {}
         self.questions: dict[tuple[int, int, int], InputRequest] = {}  # by run, task index and map index
-        self.stores = StatesInMemory()
+        self.stores: StatesInMemory = StatesInMemory()
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
         return [self._xcoms(run, ref) for ref in refs]
-
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
-        """See TaskServices."""
-        for before in self._earlier(run):
-            if found := self._xcoms(before.key, ref):
-                return found
-        return []
 
     async def call(self, run: int, name: str, args: str) -> str:
         """See TaskServices."""
@@ -91,6 +84,28 @@ class WorldServices:
         return next((run for run in runs if run.run_id == run_id or (at is not None and run.logical_date == at)), None)
 
     # -- by name ----------------------------------------------------------------------------
+
+    def xcoms(self, run: int, args: Mapping[str, Any]) -> FoundXComs:
+        """As `aiosched.scheduler.services.xcom_services` does; a world has no teams."""
+        search, rows = msgspec.convert(args, XComSearch), self.world.rows
+        own = rows.runs[run]
+        dag_id = search.dag_id or own.dag_id
+        named = None
+        if search.run_id is not None or dag_id == own.dag_id or not search.earlier:
+            named = self._find({"dag_id": dag_id, "run_id": search.run_id or own.run_id})
+        since = named or (own if search.run_id is None else None)
+        runs = [] if named is None else [named]
+        if search.earlier and since is not None:
+            others = [(_date(other), other.key) for other in map(rows.runs.__getitem__, rows.of_dag.get(dag_id, ()))]
+            until = _date(since)
+            runs += [rows.runs[key] for at, key in sorted(others, reverse=True) if at <= until]
+        hint = None
+        if dag_id not in rows.dags:
+            hint = f"There is no DAG {dag_id!r} in the world, so nothing is found: add it."
+        elif named is None and not (search.earlier and search.run_id is None):
+            hint = f"The DAG {dag_id!r} has no run {search.run_id or own.run_id!r}, so nothing is found."
+        found = [next(filter(None, (self._xcoms(one.key, ref) for one in runs)), []) for ref in search.refs]
+        return FoundXComs(pairs=found, hint=hint)
 
     def trigger_dag(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
         dag_id, rows = str(args["dag_id"]), self.world.rows
@@ -216,6 +231,10 @@ _OF_A_RUN: Final = ("run_id", "state", "run_type", "logical_date", "run_after", 
 _OF_A_TASK: Final = ("state", "try_number", "start_date", "end_date")
 
 
+def _date(run: Run) -> datetime:
+    return run.logical_date or run.run_after
+
+
 def _facts(run: Run) -> dict[str, Any]:
     interval = {"data_interval_start": run.interval_start, "data_interval_end": run.interval_end}
     return _some(run, _OF_A_RUN) | interval
@@ -258,5 +277,6 @@ _SERVICES: Final[Mapping[str, Callable[[WorldServices, int, Mapping[str, Any]], 
         "trigger_dag": WorldServices.trigger_dag,
         "triggering_asset_events": WorldServices.triggering_asset_events,
         "variable": WorldServices.variable,
+        "xcoms": WorldServices.xcoms,
     }
 )

@@ -26,7 +26,7 @@ from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.messages import Attempt
 from aiosched.errors import DagError
 from aiosched.scheduler.gc_tuning import rare_collections
-from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.memory.changes import Changes
 from aiosched.testing.attempts.endings import Ending
 from aiosched.testing.world import World
 

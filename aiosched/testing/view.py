@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from aiosched.core.run.board import Board, Run
 from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused, did_you_mean
-from aiosched.scheduler.state.cache import OwnedDag
+from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
 from aiosched.testing.member import Fleet
 from aiosched.testing.rows.rows import Rows

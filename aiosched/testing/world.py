@@ -23,7 +23,7 @@ from aiosched.core.run.deferral import trigger_key
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.errors import AioschedError, NotFound
-from aiosched.scheduler.slots.evaluation import decide
+from aiosched.scheduler.loops.evaluation import decide
 from aiosched.testing.answers import Respondents
 from aiosched.testing.attempts.acting import Authored, Stage
 from aiosched.testing.attempts.endings import Ending, dies, fails, firing, skips, succeeds

@@ -9,28 +9,29 @@ from datetime import datetime
 
 from aiosched.clock import Clock, FakeClock
 from aiosched.core.creation.deadlines import least_runs
+from aiosched.core.creation.moving import added_instances, moving
 from aiosched.core.graph.new_instances import new_places
+from aiosched.core.requests.instance_changes import Change
 from aiosched.core.run.board import Board, Run
 from aiosched.db.statements.deadlines import DeadlineRow
 from aiosched.db.statements.runs import StoredVersion
 from aiosched.db.statements.triggers import deferral_of
 from aiosched.errors import DagFailure
+from aiosched.scheduler.attempts.attempts import Attempts
 from aiosched.scheduler.effects.deadlines import missed_callback
+from aiosched.scheduler.failures.isolation import concerning, failure_of, raise_failures
+from aiosched.scheduler.memory.cache import OwnedDag, make_board
+from aiosched.scheduler.memory.changes import Changes
+from aiosched.scheduler.memory.deadline_rows import deadlines_of
+from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.partitions.loading import plan_next, resume
-from aiosched.scheduler.requests.selection import Change
+from aiosched.scheduler.partitions.previous_run import invalidate_past
 from aiosched.scheduler.runs.awaited import questions
 from aiosched.scheduler.runs.backfills import over_now
-from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_starting, due_now, plan_again
-from aiosched.scheduler.runs.moving import added_instances, moving
+from aiosched.scheduler.runs.due_runs import begin, choose_due, choose_expired, choose_starting, due_now, plan_again
 from aiosched.scheduler.runs.new_runs import Creation, hold, new_run
 from aiosched.scheduler.runs.partitioned_runs import partitioned
-from aiosched.scheduler.runs.stored_runs import Moves, settle
-from aiosched.scheduler.session.isolation import concerning, failure_of, raise_failures
-from aiosched.scheduler.state.attempts import Attempts
-from aiosched.scheduler.state.cache import OwnedDag, make_board
-from aiosched.scheduler.state.changes import Changes
-from aiosched.scheduler.state.deadline_rows import deadlines_of
-from aiosched.scheduler.state.decision_context import DecisionContext
+from aiosched.scheduler.runs.stored_runs import Moves
 from aiosched.testing.rows.rows import Rows
 
 
@@ -95,6 +96,13 @@ class MemoryContext(DecisionContext):
         """One pass of run creation; returns the new runs."""
         now, cache = self.clock.now(), self.cache
         due = cache.work.due_runs.due(now)
+        for run in choose_expired(cache, due, now):
+            self.rows.fail_queued([run.key], now, "expired")
+            self.rows.skip_rest(run.key, now)
+            dag = cache.dags[run.dag_id]
+            dag.runs.queued.remove(run)
+            invalidate_past(self, run)
+            cache.plan(dag)
         before: dict[int, int | None] = {}
         while asked := questions(cache, due, before):
             before |= {q.run.key: self.rows.run_before(q.run, catchup=q.without_manual) for q in asked}
@@ -195,7 +203,7 @@ class MemoryContext(DecisionContext):
             change(board, now)
             self.cache.collect_board(board, batch)
         self.rows.commit(batch)
-        settle(self, dag, boards)
+        self.settle(dag, boards)
         return batch
 
     def _read(self, key: int) -> Run:

@@ -6,7 +6,6 @@ Elsewhere: what they do (api/, views/), who may use them (auth/), the server (se
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import logging
@@ -17,9 +16,10 @@ from typing import Final
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute
 
-import aiosched
 from aiosched.db.audit.settings import record_settings
 from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.schema_version import check_schema
+from aiosched.version import __version__
 from aiosched.web.api import ROUTERS
 from aiosched.web.api.operation import probes
 from aiosched.web.application import Application, operation_id
@@ -31,17 +31,18 @@ from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import exposition, problems
 from aiosched.web.server.etags import Etags
 from aiosched.web.server.guard import Guard
-from aiosched.web.server.ports import asks_for_token, is_loopback
+from aiosched.web.server.host_names import names_answered
+from aiosched.web.server.ports import asks_for_token
 from aiosched.web.views import documentation, ui_files
 from aiosched.web.views.database_gate import DatabaseGate
-from aiosched.web.views.database_watch import DatabaseWatch, examine
+from aiosched.web.views.database_watch import DatabaseWatch, Preparation, examine
 from aiosched.web.views.live import Hub
 from aiosched.web.views.recent import Recent
 from aiosched.web.views.scheduler_rates import FleetRates
 from aiosched.web.worker_api.dispatch import WorkerApiDispatcher
 from aiosched.web.worker_api.endpoints import make_worker_api
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 API: Final = "/api/v1"
 
@@ -52,21 +53,22 @@ def make_app(
     authenticator: Authenticator | None = None,
     longest_stream: float = math.inf,
     listens: bool = False,
+    migrate: Preparation | None = None,
 ) -> FastAPI:
-    """The application on an open database.
+    """The application on a database, which need not answer yet.
 
-    Its lifespan starts and stops what it needs, but not the database. Without an `authenticator`, the settings say how
-    users log in. `longest_stream`: seconds after which a stream of live changes ends and the browser reconnects.
-    `listens`: it is served at `web.host` itself, so without `web.auth` only names of this machine are answered there,
-    and `web.loopback_login` counts. An application that mounts this one does not run its lifespan; `Scheduler.web_app`
-    sees to that.
+    Its lifespan prepares the database, by `migrate` at first, and starts and stops what it needs. Without an
+    `authenticator`, the settings say how users log in. `longest_stream`: seconds after which a stream of live changes
+    ends and the browser reconnects. `listens`: it is served at `web.host` itself, so without `web.auth` only names of
+    this machine are answered there, and `web.loopback_login` counts. An application that mounts this one does not run
+    its lifespan; `Scheduler.web_app` sees to that.
     """
     web = request_client.settings.web
     if authenticator is None:
         authenticator = _authenticator(request_client, listens=listens)
     app = Application(
         title="aiosched",
-        version=aiosched.__version__,
+        version=__version__,
         summary="The REST API of aiosched: DAGs, runs and tasks, why they wait, and what to do about it.",
         openapi_url=None,  # served by api/document.py, which checks the role
         docs_url=None,
@@ -74,7 +76,7 @@ def make_app(
         redirect_slashes=False,
         lifespan=_lifespan,
     )
-    app.state.request_client = request_client
+    app.state.request_client, app.state.migrate = request_client, migrate
     app.state.known_dags = KnownDags(request_client.db)
     app.state.watch = watch = DatabaseWatch(request_client.db, request_client.clock)
     app.state.hub = Hub(request_client.db, watch=watch, clock=request_client.clock, longest=longest_stream)
@@ -83,16 +85,15 @@ def make_app(
     app.state.exposition = Recent(functools.partial(exposition.exposition, request_client.db))
     app.state.authenticator = authenticator
     app.state.provider = Provider(web) if web.auth == "oidc" else None
-    hosts = [host.strip() for host in web.allowed_hosts.split(",") if host.strip()]
     app.add_middleware(Etags)
     app.add_middleware(DatabaseGate, watch=watch)
     without_login = isinstance(authenticator, Loopback)
     if isinstance(authenticator, Accounts):
         without_login = authenticator.is_local
-    only_loopback = without_login and (web.auth is None or (listens and is_loopback(web.host)))
-    app.add_middleware(Guard, only_loopback=only_loopback, hosts=hosts)
-    app.add_middleware(WorkerApiDispatcher, api=make_worker_api(request_client.db, request_client.settings))
-    problems.install(app, request_client.db)
+    app.add_middleware(Guard, hosts=names_answered(web, without_login=without_login, listens=listens))
+    worker_api = make_worker_api(request_client.db, request_client.settings, watch)
+    app.add_middleware(WorkerApiDispatcher, api=worker_api)
+    problems.install(app, request_client.db, login_page=ui_files.login_page)
     app.state.api = _api()
     app.router.routes.extend(app.state.api)
     if web.airflow_api:
@@ -138,22 +139,27 @@ def _parent() -> APIRouter:
     )
 
 
-async def _record_settings(request_client: RequestClient, watch: DatabaseWatch) -> None:
-    recording = asyncio.create_task(record_settings(request_client.db, request_client.settings, "web"))
+async def _record_settings(request_client: RequestClient) -> None:
     try:
-        await watch.unless_lost(recording)
+        await record_settings(request_client.db, request_client.settings, "web")
     except Exception as error:
-        if not is_retryable(error):  # else the server starts without its database
+        if not is_retryable(error):
             raise
         logger.warning("the audit log has no entry of the settings: %s", error)
 
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    try:
+    async def prepare() -> None:
+        if app.state.migrate is not None:
+            await app.state.migrate()
+        await check_schema(app.state.request_client.db)
         if isinstance(accounts := app.state.authenticator, Accounts):
-            await app.state.watch.unless_lost(asyncio.create_task(accounts.start()))
-        await _record_settings(app.state.request_client, app.state.watch)
+            await accounts.start()
+        await _record_settings(app.state.request_client)
+
+    try:
+        await app.state.watch.prepare(prepare)
         yield
     finally:
         app.state.hub.close()

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from aiosched.web.auth import cookies
 from aiosched.web.auth.access import Role, RoleScope, Rule, rule_of
-from aiosched.web.auth.sessions import COOKIE
 
 _PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
@@ -66,8 +66,9 @@ def _completed(document: dict[str, Any], rules: Mapping[str, Rule]) -> dict[str,
         "session": {
             "type": "apiKey",
             "in": "cookie",
-            "name": COOKIE,
-            "description": "The cookie of POST /api/v1/login; requests that change something send X-CSRF-Token, too",
+            "name": cookies.sent_name(cookies.SESSION, tls=True),
+            "description": "The cookie of POST /api/v1/login, over plain HTTP without `__Host-`; requests that change "
+            "something send X-CSRF-Token, too",
         },
     }
     for operation in _operations(document):

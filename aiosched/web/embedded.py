@@ -25,15 +25,20 @@ if TYPE_CHECKING:
 _LONGEST_STREAM: Final = 10.0  # seconds: the server around us waits for open streams when it stops
 
 
+def web_app(scheduler: Scheduler, authenticator: Authenticator | None) -> EmbeddedApp:
+    """What `Scheduler.web_app` returns. Raises ConfigError if nothing says who may use it."""
+    if authenticator is None and scheduler.settings.web.auth is None:
+        raise ConfigError(
+            "Who may use the web application inside yours? Set web.auth to 'password', or to 'none' if your "
+            "application handles the login, or pass `web_app(authenticator=…)`."
+        )
+    return EmbeddedApp(scheduler, authenticator)
+
+
 class EmbeddedApp:
     """ASGI. Answers 503 while the scheduler is not running."""
 
     def __init__(self, scheduler: Scheduler, authenticator: Authenticator | None) -> None:
-        if authenticator is None and scheduler.settings.web.auth is None:
-            raise ConfigError(
-                "Who may use the web application inside yours? Set web.auth to 'password', or to 'none' if your "
-                "application handles the login, or pass `web_app(authenticator=…)`."
-            )
         self._scheduler = scheduler
         self._authenticator = authenticator
         self._app: FastAPI | None = None

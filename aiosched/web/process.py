@@ -17,10 +17,10 @@ import sys
 from typing import Any, Final
 
 from aiosched.config import Settings
-from aiosched.logs import configure_logging
+from aiosched.logs import claim_streams, configure_logging
 from aiosched.timeouts import clean_up_timeout
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _ENDING_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 1.0
@@ -86,8 +86,11 @@ async def _serve(order: dict[str, Any], ended: asyncio.Event) -> None:
 
     settings = Settings.model_validate(order["settings"])
     configure_logging(settings.logs)
+    claim_streams()
     sock = socket.socket(fileno=order["socket"])
-    async with await Database.open(order["dsn"], settings=settings.database, application_name="aiosched web") as db:
+    async with await Database.open(
+        order["dsn"], settings=settings.database, application_name="aiosched web", at_once=False
+    ) as db:
         app = make_app(RequestClient(db, settings), listens=True)
         gc.freeze()
         gc.enable()

@@ -11,7 +11,6 @@ one more scheduler of the same fleet, and each run happens once.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -56,8 +55,7 @@ def housekeeping():
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    dsn = os.environ.get("AIOSCHED_DSN")
-    async with Scheduler(dsn=dsn, dags=[report(), housekeeping()], migrate=True) as scheduler:
+    async with Scheduler(dags=[report(), housekeeping()], migrate=True) as scheduler:
         app.state.scheduler = scheduler
         yield
 

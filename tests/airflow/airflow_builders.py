@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from aiosched.airflow.finder import ROOT, AirflowFinder
+from aiosched.airflow.finder import ROOT, AirflowFinder, install
 from aiosched.authoring.base.settings import AuthoringDefaults, defaults, use_defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.loader import LoadedFile, load_file
@@ -32,10 +32,12 @@ def using(settings: AuthoringDefaults) -> Iterator[None]:
     """Run the block with other defaults, and `airflow` answered as they say."""
     before = defaults()
     use_defaults(settings)
+    install(settings.airflow)
     try:
         yield
     finally:
         use_defaults(before)
+        install(before.airflow)
 
 
 @contextmanager

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from airflow_builders import clean_imports
 
 from aiosched.airflow.finder import install
+from tests.airflow.airflow_builders import clean_imports
 
 
 @pytest.fixture(autouse=True)

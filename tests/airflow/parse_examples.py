@@ -10,15 +10,16 @@ import os
 import sys
 from pathlib import Path
 
-from empty_modules import EmptyModules
-
+from aiosched.airflow.finder import install
 from aiosched.authoring.dag.loader import load_file
+from tests.airflow.empty_modules import EmptyModules
 
 
 def main(root: str, site: str, *files: str) -> None:
     """Import each file; see the module."""
     sys.path.append(site)
     sys.meta_path.append(EmptyModules())
+    install("compat")
     for file in files:
         child = os.fork()
         if child == 0:

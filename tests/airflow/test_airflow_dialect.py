@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from airflow_builders import load, one_dag, using
 
 from aiosched.airflow.dialect import imports_of
 from aiosched.authoring.base.settings import AuthoringDefaults
@@ -21,6 +20,7 @@ from aiosched.core.timetables import (
     NullTimetable,
 )
 from aiosched.errors import DagError
+from tests.airflow.airflow_builders import load, one_dag, using
 
 OLD = "from airflow import DAG\n"
 SDK = "from airflow.sdk import DAG\n"

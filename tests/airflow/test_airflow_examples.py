@@ -13,7 +13,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from test_airflow_files import AIRFLOW_1, AIRFLOW_2, AIRFLOW_3
+
+from tests.airflow.test_airflow_files import AIRFLOW_1, AIRFLOW_2, AIRFLOW_3
 
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
 CACHE = Path(os.environ.get("AIOSCHED_WHEELS", Path.home() / ".cache" / "aiosched" / "wheels"))

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow_builders import load, one_dag
 
 from aiosched.errors import DagError
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
+from tests.airflow.airflow_builders import load, one_dag
 
 DATE = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from airflow_builders import load, using
 
 from aiosched.authoring.base.settings import AuthoringDefaults
+from tests.airflow.airflow_builders import load, using
 
 SHOW = "import airflow; print(airflow.__version__, airflow.DAG.__module__)"
 
@@ -75,8 +75,7 @@ def test_a_file_whose_dags_an_installed_airflow_made_says_so(
     (tmp_path / "dag.py").write_text(code)
     load_it = (
         f"from pathlib import Path; root = Path({str(tmp_path)!r})\n"
-        "from aiosched.authoring.base import settings\n"
-        "settings.use_defaults(settings.AuthoringDefaults(airflow='installed'))\n"
+        f"{install('installed')}"
         "from aiosched.authoring.dag.loader import load_file\n"
         "print(*load_file(root / 'dag.py', root=root).warnings)"
     )
@@ -122,12 +121,13 @@ def test_a_file_without_airflow_imports_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("from aiosched import DAG\nwith DAG('d'): ...\n")
     code = (
         f"from pathlib import Path; root = Path({str(tmp_path)!r})\n"
+        f"{install('compat')}"
         "from aiosched.authoring.dag.loader import load_file\n"
         "load_file(root / 'plain.py', root=root)\n"
-        "print(sorted(name for name in sys.modules if name.startswith('aiosched.airflow')))"
+        "print(*sorted(name for name in sys.modules if name.startswith('aiosched.airflow.')))"
     )
 
-    assert python(f"import sys\n{code}") == "['aiosched.airflow', 'aiosched.airflow.finder']"
+    assert python(f"import sys\n{code}") == "aiosched.airflow.finder aiosched.airflow.installed"
 
 
 def test_a_worker_or_parser_with_the_setting_off_does_not_answer(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
 import re
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -17,6 +17,7 @@ from aiosched.airflow.hints import provider_package
 from aiosched.airflow.tables import MODULES
 
 _PROVIDERS = "airflow.providers."
+FOLDER = Path(tables.__file__).parent
 LOCAL = [(module, name) for module, names in MODULES.items() for name, home in names.items() if _PROVIDERS not in home]
 ELSEWHERE = [home for names in MODULES.values() for home in names.values() if home.startswith(_PROVIDERS)]
 
@@ -31,18 +32,44 @@ def test_each_name_of_the_tables_can_be_imported() -> None:
     assert [f"{module}.{name}" for module, name in LOCAL if not is_there(module, name)] == []
 
 
-def test_a_name_is_in_one_table_only() -> None:
-    homes: dict[tuple[str, str], set[str]] = {}
-    for area in pkgutil.iter_modules(tables.__path__):
-        for module, names in import_module(f"{tables.__name__}.{area.name}").NAMES.items():
-            for name, home in names.items():
-                homes.setdefault((module, name), set()).add(home)
+@pytest.mark.parametrize("file", tables.FILES)
+def test_a_table_is_sorted_and_has_the_homes_that_its_name_says(file: str) -> None:
+    rows = [line.split("\t") for line in (FOLDER / file).read_text().splitlines()[1:]]
 
-    assert {place: found for place, found in homes.items() if len(found) > 1} == {}
+    assert rows == sorted(rows)
+    assert {home.startswith(_PROVIDERS) for _, _, home in rows} == {file == "moved.tsv"}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("airflow.models\tDAG", "line 2: 'airflow.models\\tDAG': a row has module, name, home"),
+        ("airflow.models DAG aiosched:DAG", "line 2: 'airflow.models DAG aiosched:DAG': a row has module, name, home"),
+        ("airflow.models\tDAG\taiosched:DAG\t", "line 2"),
+        ("airflow.models\t\taiosched:DAG", "line 2"),
+        ("", "line 2"),
+        ("module\tname\thome", "line 2"),
+        ("airflow\tDAG\taiosched:DAG\nairflow\tDAG\taiosched:dag", "line 3: DAG of airflow has a row already"),
+        ("airflow\tHdfs\taiosched:DAG", "line 2: Hdfs of airflow has a row already"),
+    ],
+)
+def test_what_is_no_row_of_a_table_names_file_and_line(tmp_path: Path, row: str, message: str) -> None:
+    (tmp_path / "here.tsv").write_text(f"module\tname\thome\n{row}\n")
+    (tmp_path / "moved.tsv").write_text("module\tname\thome\nairflow\tHdfs\tairflow.providers.apache.hdfs:Hdfs\n")
+
+    with pytest.raises(ValueError, match=r"(here|moved)\.tsv, " + re.escape(message)):
+        tables.read(tmp_path)
+
+
+def test_a_table_without_its_header_is_none(tmp_path: Path) -> None:
+    (tmp_path / "here.tsv").write_text("airflow\tDAG\taiosched:DAG\n")
+
+    with pytest.raises(ValueError, match=r"here\.tsv, line 1: .* the first line is module, name, home"):
+        tables.read(tmp_path)
 
 
 def test_each_home_in_a_provider_package_is_a_name_in_a_module() -> None:
-    assert [home for home in ELSEWHERE if not re.fullmatch(r"airflow\.providers(\.\w+)+(:\w*)?", home)] == []
+    assert [home for home in ELSEWHERE if not re.fullmatch(r"airflow\.providers(\.\w+)+(:\w+)?", home)] == []
     packages = {provider_package(home.partition(":")[0]) for home in ELSEWHERE}
     assert {"apache-airflow-providers-google", "apache-airflow-providers-apache-hive"} <= packages
     assert "apache-airflow-providers-apache" not in packages

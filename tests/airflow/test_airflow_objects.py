@@ -15,29 +15,14 @@ import msgspec
 import pytest
 
 from aiosched import DAG, BaseOperator, EmptyOperator
-from aiosched.airflow.objects import contexts, helpers, loading, processes, sessions
+from aiosched.airflow.objects import contexts, helpers, processes, sessions
 from aiosched.airflow.objects.base_types import NOTSET, is_arg_set
 from aiosched.airflow.objects.basic_hooks import SqliteHook
 from aiosched.airflow.objects.models import TaskReschedule
 from aiosched.airflow.objects.resumable import ResumableJobMixin
-from aiosched.airflow.tables.objects import NAMES
 from aiosched.airflow.utils.scripts import write_python_script
 from aiosched.errors import AioschedError, Refused
 from tests.authoring.authoring_builders import context_of
-
-
-def test_every_name_of_the_table_has_a_home() -> None:
-    homes = {home for names in NAMES.values() for home in names.values() if ":" in home}
-
-    missing = []
-    for home in sorted(homes):
-        module, _, name = home.partition(":")
-        try:
-            loading.import_string(f"{module}.{name}")
-        except ImportError as error:
-            missing.append(str(error))
-
-    assert missing == []
 
 
 @pytest.mark.parametrize(

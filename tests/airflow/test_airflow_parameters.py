@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow_builders import load, one_dag
 
 import aiosched
 from aiosched.airflow import parameters
@@ -16,6 +15,7 @@ from aiosched.authoring.dag.contents import DagContents
 from aiosched.authoring.operators.bash import DecoratedBashOperator
 from aiosched.authoring.operators.python_env import IsolatedPythonOperator
 from aiosched.errors import DagError
+from tests.airflow.airflow_builders import load, one_dag
 
 CLASSES: dict[str, type] = {
     "DagContents": DagContents,

@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from airflow_builders import using
 from dateutil.relativedelta import relativedelta
 
 from aiosched.airflow.configuration import FIXED, SETTINGS, Configuration
-from aiosched.airflow.utils import dates, helpers, security, strings, timezone
+from aiosched.airflow.utils import dates, functions, security, strings, timezone
 from aiosched.airflow.utils.state import DagRunState, StateNames, TaskInstanceState
 from aiosched.authoring.base.settings import AuthoringDefaults
 from aiosched.config import Settings, setting_fields
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import AioschedError, DagError
+from tests.airflow.airflow_builders import using
 
 conf = Configuration()
 
@@ -94,7 +94,7 @@ def test_states_have_the_names_of_aiosched() -> None:
 
 def test_chain_linear_needs_two() -> None:
     with pytest.raises(DagError, match="at least two"):
-        helpers.chain_linear([], [])
+        functions.chain_linear([], [])
 
 
 def test_words_for_yes() -> None:

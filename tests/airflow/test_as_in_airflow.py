@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 from aiosched.authoring.dag.loader import load_file
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 
 HERE: Final = Path(__file__).parent
 SECONDS: Final = 300.0  # how long one run may take

@@ -10,29 +10,36 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from aiosched.authoring.runtime.context import Context, current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.task_context import build_context
-from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo, XComRef
+from aiosched.core.values.messages import Attempt, AttemptKey, FoundXComs, RunInfo, XComRef, XComSearch
 
 LOGICAL_DATE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @dataclass
 class FakeServices:
-    """XComs of run 1 by (task id, key): {map index: value}; earlier runs in `prior`."""
+    """XComs of run 1 by (task id, key): {map index: value}; those of other runs and DAGs in `prior`."""
 
     xcoms: Mapping[tuple[str, str], Mapping[int, Any]] = field(default_factory=dict)
     prior: Mapping[tuple[str, str], Mapping[int, Any]] = field(default_factory=dict)
     calls: list[list[XComRef]] = field(default_factory=list)
+    searches: list[XComSearch] = field(default_factory=list)
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         self.calls.append(list(refs))
         return [_found(self.xcoms, ref) for ref in refs]
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
-        return _found(self.prior, ref)
+    async def call(self, run: int, name: str, args: str) -> str:
+        assert name == "xcoms"
+        search = msgspec.json.decode(args, type=XComSearch)
+        self.searches.append(search)
+        found = FoundXComs(pairs=[_found(self.prior, ref) for ref in search.refs])
+        return msgspec.json.encode(found).decode()
 
 
 def _found(xcoms: Mapping[tuple[str, str], Mapping[int, Any]], ref: XComRef) -> list[tuple[int, str]]:

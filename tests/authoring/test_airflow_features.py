@@ -11,7 +11,6 @@ import pytest
 
 import aiosched
 from aiosched.airflow.finder import install
-from aiosched.airflow.tables.features import NAMES
 from aiosched.authoring.dag.loader import load_file
 
 USES = """
@@ -46,14 +45,6 @@ def compat() -> None:
     install("compat")
 
 
-@pytest.mark.parametrize("module", sorted(NAMES))
-def test_each_name_of_the_table_has_a_home(module: str) -> None:
-    found = import_module(module)
-
-    for name in NAMES[module]:
-        assert getattr(found, name) is not None
-
-
 def test_the_classes_are_the_same_objects() -> None:
     assert import_module("airflow.plugins_manager").AirflowPlugin is aiosched.Plugin
     assert import_module("airflow.sdk").RetryRule is aiosched.RetryRule
@@ -73,7 +64,7 @@ def test_a_plugin_that_is_written_for_airflow_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(USES)
 
     out = subprocess.run(
-        [sys.executable, "-m", "aiosched.authoring.plugins.report", str(tmp_path)],
+        [sys.executable, "-m", "aiosched.parsing.plugin_report", str(tmp_path)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
 

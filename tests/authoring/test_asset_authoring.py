@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from aiosched import Asset, AssetAlias, AssetAll, AssetAny, EmptyOperator, asset
 from aiosched.authoring import DAG
+from aiosched.authoring.runtime.xcom_values import read_data
 from aiosched.core.assets.conditions import AliasRequired, AllRequired, AnyRequired, AssetRequired, ReferenceRequired
 from aiosched.core.graph.spec import AssetRef
 from aiosched.core.timetables import AssetTriggeredTimetable, condition_of
 from aiosched.errors import DagError, TimetableError
+
+
+@dataclasses.dataclass
+class Own:
+    x: int
+
 
 a, b, c = Asset("a"), Asset("b"), Asset("c")
 A, B, C = AssetRequired("a"), AssetRequired("b"), AssetRequired("c")
@@ -63,12 +75,31 @@ def test_a_name_that_cannot_be_is_refused(name: Any) -> None:
         (lambda: AssetAny(a, "b"), r"Write Asset\('b'\)"),  # type: ignore[arg-type]
         (lambda: Asset.ref(), "exactly one"),
         (lambda: Asset.ref(name="a", uri="b"), "exactly one"),
-        (lambda: Asset("a", extra={"x": object()}), "cannot be stored"),
+        (lambda: Asset("a", extra={"x": [object()]}), r"cannot be stored: \['x'\]\[0\] is an object, which"),
+        (lambda: Asset("a", extra={1: 2}), "has the key 1, which is no text"),  # type: ignore[dict-item]
+        (lambda: Asset("a", extra={"x": Own(1)}), "values of classes of your own"),
     ],
 )
 def test_what_is_wrong_names_the_remedy(wrong: Any, told: str) -> None:
     with pytest.raises(DagError, match=told):
         wrong()
+
+
+def test_the_extra_of_an_asset_keeps_its_types() -> None:
+    extra = {
+        "at": datetime(2026, 1, 1, tzinfo=ZoneInfo("Europe/Amsterdam")),
+        "pair": (1, Decimal("1.50")),
+        "numbers": {1: {2}},
+        "$aiosched": "text",
+        "like": {"$aiosched": "tuple", "value": [1]},
+    }
+    asset = Asset("typed", extra=extra)
+
+    stored = json.loads(json.dumps(asset.shown_extra))
+
+    assert repr(asset.extra) == repr(extra)
+    assert repr({name: read_data(value) for name, value in stored.items()}) == repr(extra)
+    assert stored["$aiosched"] == "text"
 
 
 def test_a_dag_may_be_scheduled_on_assets() -> None:

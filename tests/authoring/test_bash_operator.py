@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import uvloop
-from authoring_builders import context_of, run_task
 
 from aiosched import DAG, BashOperator
 from aiosched.authoring.operators import subprocesses
 from aiosched.errors import CommandFailed, SkipTask
 from aiosched.leftovers import read_process
+from tests.authoring.authoring_builders import context_of, run_task
 
 
 def bash(command: str, **options: Any) -> BashOperator:

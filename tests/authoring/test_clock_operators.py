@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from authoring_builders import attempt_of, context_of
 
 from aiosched import DAG, BaseBranchOperator, Context, EmptyOperator, WeekDay, task
 from aiosched.authoring.operators import BranchDateTimeOperator, BranchDayOfWeekOperator, LatestOnlyOperator
 from aiosched.clock import FakeClock
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError, DagError
+from tests.authoring.authoring_builders import attempt_of, context_of
 
 FRIDAY = datetime(2026, 1, 2, 12, tzinfo=UTC)
 AWAY = {"follow_task_ids_if_true": "yes", "follow_task_ids_if_false": "no"}

@@ -8,7 +8,7 @@ import pytest
 
 from aiosched import DAG, ExceptionRetryPolicy, task
 from aiosched.errors import DagError
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 
 
 @pytest.mark.parametrize("mapped", [False, True], ids=["single", "mapped"])

@@ -8,13 +8,13 @@ from typing import Any
 
 import pendulum
 import pytest
-from authoring_builders import attempt_of, context_of
 
 from aiosched import DAG, EmptyOperator, get_current_context
 from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN
 from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 from aiosched.errors import AioschedError
+from tests.authoring.authoring_builders import attempt_of, context_of
 
 
 def task(**dag: Any) -> EmptyOperator:

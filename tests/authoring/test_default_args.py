@@ -48,7 +48,7 @@ class Abstract(BaseOperator, ABC):
 def test_default_arguments_reach_parameters_that_were_left_out() -> None:
     with DAG("d", default_args={"retries": 2, "owner": "ann", "bash_command": "x", "unknown": 1}):
         given = EmptyOperator(task_id="given", retries=1)
-        left_out = BashOperator(task_id="left_out")
+        left_out = BashOperator(task_id="left_out")  # type: ignore[call-arg]
 
     assert (given.retries, given.owner) == (1, "ann")
     assert (left_out.retries, left_out.owner, left_out.bash_command) == (2, "ann", "x")
@@ -56,7 +56,7 @@ def test_default_arguments_reach_parameters_that_were_left_out() -> None:
 
 def test_every_class_along_the_inheritance_chain_gets_the_defaults_for_its_own_parameters() -> None:
     with DAG("d", default_args={"retries": 2, "path": "/x", "owner": "ann"}):
-        plain = Plain(task_id="plain")
+        plain = Plain(task_id="plain")  # type: ignore[call-arg]
         closed = Closed(name="closed")
 
     assert (plain.path, plain.retries, plain.owner) == ("/x", 2, "ann")

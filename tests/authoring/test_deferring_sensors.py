@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from authoring_builders import attempt_of, context_of
 
 from aiosched import BaseSensorOperator, BaseTrigger, Context
 from aiosched.authoring.runtime.context import current_context
@@ -23,6 +22,7 @@ from aiosched.errors import (
     TaskDeferred,
     TaskTimeout,
 )
+from tests.authoring.authoring_builders import attempt_of, context_of
 
 FRIDAY = datetime(2026, 1, 2, 12, tzinfo=UTC)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from authoring_builders import edges
 
 from aiosched import DAG, EmptyOperator, Label, TaskGroup, chain, cross_downstream, task
 from aiosched.errors import DagError
+from tests.authoring.authoring_builders import edges
 
 
 def tasks(names: str) -> list[EmptyOperator]:

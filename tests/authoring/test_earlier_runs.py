@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from authoring_builders import FakeServices, context_of
 
 from aiosched import DAG, BaseOperator, EmptyOperator
 from aiosched.airflow.dialect import DIALECTS
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.executors.attempt.runner import drive
+from tests.authoring.authoring_builders import FakeServices, context_of
 
 START, END = "2026-01-01T06:00:00+00:00", "2026-01-01T06:00:05+00:00"
 RUN = {

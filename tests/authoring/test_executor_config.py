@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from aiosched import DAG, task
+from aiosched.authoring.base.executor_config import executor_config_as_json
 from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.errors import DagError
 
@@ -86,3 +87,13 @@ def test_what_json_cannot_hold_is_refused_at_its_line(config: Any, words: str) -
     with pytest.raises(DagError, match=words) as caught:
         spec_of(config)
     assert caught.value.line is not None
+
+
+@pytest.mark.parametrize("given", ["2 GiB", "2GiB", 2 << 30, "2147483648 bytes"])
+def test_a_memory_limit_becomes_bytes(given: object) -> None:
+    assert executor_config_as_json({"memory_limit": given}, None) == {"memory_limit": 2 << 30}
+
+
+def test_a_memory_limit_that_is_no_size_is_refused() -> None:
+    with pytest.raises(DagError, match=r"executor_config\['memory_limit'\]: '2 GB' is no size: give bytes, or text"):
+        executor_config_as_json({"memory_limit": "2 GB"}, None)

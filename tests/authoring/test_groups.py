@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from authoring_builders import edges
 
 from aiosched import DAG, EmptyOperator, TaskGroup, task, task_group
 from aiosched.errors import DagError, DuplicateTaskError
+from tests.authoring.authoring_builders import edges
 
 
 def test_groups_prefix_the_ids_of_what_is_inside() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from authoring_builders import run_task
 
 from aiosched import DAG, BranchExternalPythonOperator, BranchPythonVirtualenvOperator, EmptyOperator, task
 from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
 from aiosched.authoring.operators.venvs import Environment
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import AioschedError, BranchError, CommandFailed
+from tests.authoring.authoring_builders import run_task
 
 
 def choose(name: str) -> str:

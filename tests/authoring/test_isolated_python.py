@@ -6,17 +6,20 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
-from authoring_builders import run_task
 
 from aiosched import DAG, task
 from aiosched.authoring.operators.python_env import ExternalPythonOperator, PythonVirtualenvOperator
 from aiosched.authoring.operators.venvs import Environment, cache_folder
 from aiosched.errors import AioschedError, CommandFailed, DagError, SkipTask
+from tests.authoring.authoring_builders import run_task
 
 HERE = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -62,8 +65,23 @@ def an_object() -> Any:
     return object()
 
 
-def complex_number(z: complex) -> complex:
-    return z * 2
+def only_there(kind: str) -> Any:
+    import collections
+    import dataclasses
+    import enum
+
+    made = {
+        "a dataclass": lambda: dataclasses.make_dataclass("OnlyThere", ["x"])(1),
+        "text": lambda: type("OnlyThere", (str,), {})("a"),
+        "a number": lambda: enum.IntEnum("OnlyThere", "A").A,  # type: ignore[attr-defined] # made there
+        "a named tuple": lambda: collections.namedtuple("OnlyThere", "a")(1),
+        "a dict": lambda: type("OnlyThere", (dict,), {})(a=1),
+    }
+    return {"in": [made[kind]()]}
+
+
+def join(path: Any, name: str) -> Any:
+    return path / name
 
 
 def external(function: Callable[..., Any], **options: Any) -> ExternalPythonOperator:
@@ -80,23 +98,56 @@ async def test_a_function_gets_its_arguments_and_gives_its_result_back() -> None
     assert await result_of(add_later, op_args=[1]) == 2
 
 
+VALUES: list[Any] = [
+    (1, [2]),
+    {3},
+    frozenset({4}),
+    {5: "five", (1, 2): None},
+    Decimal("1.50"),
+    UUID(int=1),
+    b"\xff",
+    bytearray(b"a"),
+    1 + 2j,
+    range(3),
+    2**70,
+    float("inf"),
+    datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Amsterdam"), fold=1),
+    time(1, tzinfo=UTC),
+    datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=1), "CET")),
+    [True, 1, 1.0, -0.0, None, "a\0b"],
+    timedelta(days=-1, microseconds=1),
+    {"$aiosched": "tuple", "value": [1]},
+    {"__date__": "2026-01-01"},
+]
+
+
+async def test_types_of_python_come_back_from_another_interpreter() -> None:
+    assert repr(await result_of(add, op_args=[VALUES], op_kwargs={"b": VALUES})) == repr(VALUES + VALUES)
+
+
+@pytest.mark.parametrize("kind", ["a dataclass", "text", "a number", "a named tuple", "a dict"])
+async def test_a_class_that_is_only_over_there_fails_the_task(kind: str) -> None:
+    with pytest.raises(CommandFailed, match="the function returned a OnlyThere, which JSON cannot hold"):
+        await result_of(only_there, op_args=[kind])
+
+
 async def test_instants_and_durations_travel_both_ways() -> None:
     assert await result_of(add, op_args=[HERE], op_kwargs={"b": timedelta(days=1)}) == HERE + timedelta(days=1)
-    assert await result_of(a_set_of_days) == [[HERE.date()], timedelta(hours=1), HERE.replace(hour=1).time()]
+    assert await result_of(a_set_of_days) == [{HERE.date()}, timedelta(hours=1), HERE.replace(hour=1).time()]
 
 
 async def test_of_the_context_it_gets_what_is_plain() -> None:
     found = await result_of(echo, op_args=[1])
 
-    assert found == {"args": [1], "ds": "2026-01-02", "at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "has_ti": False}
+    assert found == {"args": (1,), "ds": "2026-01-02", "at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "has_ti": False}
     with pytest.raises(AioschedError, match="'ti' of the context cannot go to another interpreter"):
         await result_of(wants_ti)
 
 
 async def test_with_pickle_other_values_travel_too() -> None:
-    assert await result_of(complex_number, op_args=[1 + 2j], serializer="pickle") == 2 + 4j
-    with pytest.raises(TypeError, match=r"arguments\['args'\]\[0\] is a complex"):
-        await result_of(complex_number, op_args=[1 + 2j])
+    assert await result_of(join, op_args=[Path("a"), "b"], serializer="pickle") == Path("a/b")
+    with pytest.raises(TypeError, match=r"arguments has a value of the kind 'path', which another interpreter cannot"):
+        await result_of(join, op_args=[Path("a"), "b"])
 
 
 async def test_an_error_over_there_fails_the_task_with_its_last_line(caplog: pytest.LogCaptureFixture) -> None:

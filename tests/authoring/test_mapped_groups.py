@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from authoring_builders import FakeServices, attempt_of, context_of, edges, run_task, without_loop
 
 from aiosched import DAG, BashOperator, TaskGroup, task, task_group
 from aiosched.core.graph.spec import GroupSpec, LiteralLength, MappingSpec, TaskOutput
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import AioschedError
+from tests.authoring.authoring_builders import FakeServices, attempt_of, context_of, edges, run_task, without_loop
 
 Stored = Mapping[tuple[str, str], Mapping[int, Any]]
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from authoring_builders import FakeServices, attempt_of, context_of, edges, not_allowed, run_task, without_loop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +27,15 @@ from aiosched.core.graph.spec import (
     encode_spec,
 )
 from aiosched.errors import AioschedError, DagError, SkipTask
+from tests.authoring.authoring_builders import (
+    FakeServices,
+    attempt_of,
+    context_of,
+    edges,
+    not_allowed,
+    run_task,
+    without_loop,
+)
 
 Stored = Mapping[tuple[str, str], Mapping[int, Any]]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from authoring_builders import context_of, run_task
 
 from aiosched import DAG, EmptyOperator, PythonOperator
 from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email
@@ -24,6 +23,7 @@ from aiosched.authoring.runtime.context import Context
 from aiosched.authoring.runtime.mail import addresses
 from aiosched.authoring.tasks.task_context import build_run_context
 from aiosched.errors import AioschedError, CommandFailed
+from tests.authoring.authoring_builders import context_of, run_task
 from tests.mailbox import Mailbox
 
 

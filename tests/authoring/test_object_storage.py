@@ -13,8 +13,9 @@ import pytest
 from aiosched import DAG, Connection, ObjectStoragePath, task
 from aiosched.authoring.runtime import object_storage
 from aiosched.authoring.runtime.object_storage import options_of
-from aiosched.authoring.runtime.xcom_values import PATH, read_xcom
+from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.authoring.runtime.xcoms import TaskXCom
+from aiosched.core.values.typed_json import PATH
 
 
 @pytest.fixture(autouse=True)
@@ -136,7 +137,7 @@ async def test_a_path_is_an_xcom_and_comes_back_as_a_path() -> None:
             return [ObjectStoragePath("memory://b/1"), ObjectStoragePath("memory://b/2")]
 
         made = make()
-        take(made["one"], made["many"])
+        take(made["one"], made["many"])  # type: ignore[call-arg]  # the context gives it
         each.expand(path=paths())
 
     run = await dag.test()

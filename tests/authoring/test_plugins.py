@@ -16,7 +16,7 @@ from aiosched import DAG, BashOperator, Plugin, PythonOperator, hookimpl
 from aiosched.authoring.plugins import loading
 from aiosched.authoring.plugins.loading import LoadedPlugins, load_plugins
 from aiosched.errors import SkipTask
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 
 
 @pytest.fixture(autouse=True)
@@ -225,7 +225,7 @@ def test_a_report_for_doctor_is_made_in_another_process(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, hba="print('noise')\n1 / 0", hbb=GREETING)
 
     out = subprocess.run(
-        [sys.executable, "-m", "aiosched.authoring.plugins.report", folder], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "aiosched.parsing.plugin_report", folder], capture_output=True, text=True, check=True
     )
 
     report = json.loads(out.stdout.splitlines()[-1])

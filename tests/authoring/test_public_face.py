@@ -51,8 +51,9 @@ def test_importing_aiosched_imports_nothing_heavy() -> None:
     program = "import sys, aiosched; print(sorted(m for m in sys.modules if m.startswith('aiosched.') or '.' not in m))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
-    assert loaded.count("'aiosched.") == 1
+    assert loaded.count("'aiosched.") == 2
     assert "'aiosched.lazy'" in loaded
+    assert "'aiosched.version'" in loaded
     for name in ("jinja2", "pendulum", "msgspec", "pydantic", "sqlalchemy"):
         assert f"'{name}" not in loaded
 
@@ -90,3 +91,20 @@ def test_the_names_of_errors_are_complete() -> None:
     public = {name for name in vars(exceptions) if name[0].isupper()}
 
     assert set(exceptions.__all__) == public
+
+
+@pytest.mark.parametrize(
+    ("imported", "kind"),
+    [
+        ("from aiosched import BaseOperator", "BaseOperator"),
+        ("from aiosched.authoring.operators.bash import BashOperator", "BashOperator"),
+        ("from aiosched.airflow.finder import install\ninstall('compat')\nfrom airflow.sdk import BaseSensorOperator",
+         "BaseSensorOperator"),
+    ],
+)  # fmt: skip
+def test_an_operator_can_be_mapped_whatever_else_was_imported(imported: str, kind: str) -> None:
+    program = f"{imported}\nclass Own({kind}): ...\nprint(Own.partial(task_id='a').name)"
+
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert shown == "Own(task_id='a')\n"

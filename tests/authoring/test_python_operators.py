@@ -6,11 +6,11 @@ import functools
 from typing import Any
 
 import pytest
-from authoring_builders import run_task
 
 from aiosched import DAG, BranchPythonOperator, EmptyOperator, PythonOperator, ShortCircuitOperator, TaskGroup, task
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
+from tests.authoring.authoring_builders import run_task
 
 
 class Callable:

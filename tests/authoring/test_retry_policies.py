@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from authoring_builders import attempt_of
 
 from aiosched import (
     DAG,
@@ -19,8 +18,9 @@ from aiosched import (
     RetryRule,
 )
 from aiosched.errors import DagError, FailTask
-from aiosched.executors.attempt.retry_policies import Again, ask
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.attempt.retry_policies import Retry, ask
+from aiosched.executors.dag_test import run_dag_test
+from tests.authoring.authoring_builders import attempt_of
 
 MINUTE = timedelta(minutes=1)
 
@@ -74,13 +74,13 @@ class Own(RetryPolicy):
 @pytest.mark.parametrize(
     ("decision", "again"),
     [
-        (RetryDecision.default(), Again()),
-        (RetryDecision.fail("bad"), Again(allowed=False, reason="fail: bad")),
-        (RetryDecision.retry(MINUTE, "soon"), Again(seconds=60.0, reason="retry: soon")),
-        (RetryDecision(retry_delay=MINUTE), Again()),
+        (RetryDecision.default(), Retry()),
+        (RetryDecision.fail("bad"), Retry(allowed=False, reason="fail: bad")),
+        (RetryDecision.retry(MINUTE, "soon"), Retry(seconds=60.0, reason="retry: soon")),
+        (RetryDecision(retry_delay=MINUTE), Retry()),
     ],
 )
-def test_what_a_decision_means(decision: RetryDecision, again: Again) -> None:
+def test_what_a_decision_means(decision: RetryDecision, again: Retry) -> None:
     error, context, policy = ValueError(), object(), Own(decision)
 
     assert ask(policy, error, context, attempt_of()) == again  # type: ignore[arg-type]

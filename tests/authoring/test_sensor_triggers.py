@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from authoring_builders import run_task
 
 from aiosched import DAG, Asset, AssetAccessControl, DateTimeSensor, FileSensor, TimeDeltaSensor, TimeSensor, task
 from aiosched.authoring.dag.serialize import to_spec
@@ -23,6 +22,7 @@ from aiosched.authoring.triggers import (
 from aiosched.authoring.triggers.file import _deleted
 from aiosched.clock import FakeClock
 from aiosched.errors import DagError, TaskDeferred
+from tests.authoring.authoring_builders import run_task
 from tests.patience import PATIENCE
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -84,9 +84,8 @@ async def test_a_moment_may_end_the_task(ends: bool, event: TriggerEvent, monkey
     monkeypatch.setattr(DateTimeTrigger, "clock", FakeClock(NOW))
 
     assert await events_of(DateTimeTrigger(NOW, end_from_trigger=ends)) == [event]
-    given = {"end_from_trigger": True} if ends else {}  # workers of an older aiosched do not know the option
     for trigger in (TimeDeltaTrigger(timedelta(), ends), DateTimeTrigger(NOW, ends)):
-        assert trigger.serialize()[1] == {"moment": NOW, **given}
+        assert trigger.serialize()[1] == {"moment": NOW, "end_from_trigger": ends}
 
 
 @pytest.mark.parametrize(

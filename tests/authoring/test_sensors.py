@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from authoring_builders import attempt_of, context_of, run_task
 
 from aiosched import DAG, BaseSensorOperator, Context, PokeReturnValue, PythonSensor, task
 from aiosched.clock import FakeClock
 from aiosched.errors import DagError, FailTask, RescheduleTask, SensorTimeout, SkipTask, TaskTimeout
+from tests.authoring.authoring_builders import attempt_of, context_of, run_task
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -15,7 +15,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from authoring_builders import edges
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from aiosched import DAG, EmptyOperator, PythonOperator, TaskGroup
 from aiosched.authoring.tasks.shown_values import as_json
 from aiosched.core.graph.spec import content_hash, decode_spec, encode_spec
 from aiosched.core.graph.trigger_rules import TriggerRule
+from tests.authoring.authoring_builders import edges
 
 
 class Colour(Enum):

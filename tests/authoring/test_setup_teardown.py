@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from authoring_builders import edges
 
 from aiosched import DAG, BaseOperator, EmptyOperator, TaskGroup, setup, task, task_group, teardown
 from aiosched.authoring.base.checks import AuthoringWarning
 from aiosched.authoring.dag.serialize import advise
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.errors import DagError
+from tests.authoring.authoring_builders import edges
 
 
 def empty(task_id: str, **options: Any) -> EmptyOperator:

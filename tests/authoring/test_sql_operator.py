@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from authoring_builders import context_of, run_task
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
 
-from aiosched.authoring.operators.sql import SQLExecuteQueryOperator, fetch_one_handler, url_of
-from aiosched.authoring.operators.sql_text import split_sql
+from aiosched.authoring.operators.sql import SQLExecuteQueryOperator, fetch_one_handler, split_sql, url_of
 from aiosched.authoring.runtime.connections import Connection
 from aiosched.errors import AioschedError
+from tests.authoring.authoring_builders import context_of, run_task
 
 Run = Callable[..., Any]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from aiosched import DAG, NEVER_EXPIRE, Asset, AssetAlias, task
 from aiosched.authoring.assets import state_stores
 from aiosched.authoring.assets.state_stores import AssetStateStores, StateStore
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 
 ORDERS = Asset("orders")
 
@@ -56,6 +57,31 @@ async def test_coroutines_await_their_stores() -> None:
 
     assert run.state == "success", run.task("load").reason
     assert seen == ["none", 1, 2, None] * 3
+
+
+async def test_values_keep_their_types() -> None:
+    values = [
+        datetime(2026, 1, 1, tzinfo=UTC),
+        (1, Decimal("1.50")),
+        {"seen": {1, 2}},
+        {3: b"x"},
+        {"$aiosched": "text"},
+    ]
+    seen: list[Any] = []
+    with DAG("d") as dag:
+
+        @task(inlets=[ORDERS])
+        def load(task_state_store: Any = None, asset_state_store: Any = None) -> None:
+            for store in (task_state_store, asset_state_store):
+                store.set("k", values)
+                seen.append(repr(store.get("k")))
+
+        load()
+
+    run = await run_dag_test(dag)
+
+    assert run.state == "success", run.task("load").reason
+    assert seen == [repr(values)] * 2
 
 
 async def test_tasks_with_an_asset_share_its_store() -> None:

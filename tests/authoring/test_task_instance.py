@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
-from authoring_builders import FakeServices, attempt_of, not_allowed, without_loop
 
 from aiosched import EmptyOperator
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.core.values.messages import XComPlace, XComRef
+from tests.authoring.authoring_builders import FakeServices, attempt_of, not_allowed, without_loop
 
 XCOMS = {
     ("plain", "return_value"): {-1: 1},
@@ -101,10 +102,62 @@ def test_a_mapped_task_pulls_its_own_index() -> None:
     assert ti.xcom_pull("mapped", map_indexes=ti.map_index) == "b"
 
 
-def test_other_dags_and_runs_cannot_be_read() -> None:
-    with pytest.raises(ValueError, match="Only XComs of the same run"):
-        instance().xcom_pull("plain", dag_id="other")
-    assert instance().xcom_pull("plain", dag_id="d", run_id="manual__1") == 1
+@pytest.mark.parametrize(
+    ("asked", "value", "search"),
+    [
+        ({"task_ids": "plain", "dag_id": "other"}, "older", {"dag_id": "other"}),
+        ({"task_ids": "plain", "run_id": "r"}, "older", {"run_id": "r"}),
+        ({"task_ids": ["plain", "nobody"], "dag_id": "other", "default": 0}, ["older", 0], {"dag_id": "other"}),
+        ({"task_ids": "plain", "dag_id": "other", "run_id": "manual__1"}, "older",
+         {"dag_id": "other", "run_id": "manual__1"}),
+        ({"task_ids": "gone", "include_prior_dates": True}, "old", {"earlier": True}),
+        ({"task_ids": "gone", "dag_id": "other", "include_prior_dates": True}, "old",
+         {"dag_id": "other", "earlier": True}),
+        ({"key": "own", "dag_id": "other"}, None, {"dag_id": "other"}),
+    ],
+)  # fmt: skip
+async def test_a_pull_of_another_dag_or_run_asks_for_it(asked: Any, value: Any, search: dict[str, Any]) -> None:
+    import asyncio
+
+    for call in ("xcom_pull", "axcom_pull"):
+        ti = instance()
+        ti.xcom_push("own", "pushed here")
+        await ti.prefetch([XComRef("plain"), XComRef("gone")])
+        if call == "xcom_pull":
+            assert await asyncio.to_thread(lambda ti=ti: ti.xcom_pull(**asked)) == value
+        else:
+            assert await ti.axcom_pull(**asked) == value
+        services = ti._services
+        assert isinstance(services, FakeServices)
+        (made,) = services.searches
+        facts = {"dag_id": made.dag_id, "run_id": made.run_id, "earlier": made.earlier}
+        assert {name: fact for name, fact in facts.items() if fact} == search
+
+
+def test_naming_the_own_dag_and_run_is_a_pull_of_the_own_run() -> None:
+    ti = instance()
+
+    assert ti.xcom_pull("plain", dag_id="d", run_id="manual__1") == 1
+    assert ti.xcom_pull("plain", dag_id="d") == ti.xcom_pull("plain", run_id="manual__1") == 1
+    assert isinstance(ti._services, FakeServices)
+    assert ti._services.searches == []
+
+
+@pytest.mark.parametrize("given", [{"dag_id": ["a", "b"]}, {"run_id": 5}])
+def test_a_dag_or_run_that_is_no_id_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="takes one id as text"):
+        instance().xcom_pull("plain", **given)
+
+
+def test_what_does_not_exist_is_said_in_the_log_of_the_task(caplog: pytest.LogCaptureFixture) -> None:
+    class Nowhere(FakeServices):
+        async def call(self, run: int, name: str, args: str) -> str:
+            return json.dumps({"pairs": [[]], "hint": "There is no DAG 'frist'."})
+
+    ti = TaskInstance(attempt_of("t"), EmptyOperator(task_id="t"), Nowhere(), without_loop)
+
+    assert ti.xcom_pull("plain", dag_id="frist", default=7) == 7
+    assert "xcom_pull: There is no DAG 'frist'." in caplog.text
 
 
 def test_a_task_instance_knows_its_attempt() -> None:
@@ -131,8 +184,9 @@ class Remote:
         return [[(index, XComPlace(f"{ref.task_id}/{index}", 9)) for index in found] for ref, found in
                 zip(refs, indexes, strict=True)]  # fmt: skip
 
-    async def get_previous_xcoms(self, run: int, ref: Any) -> list[Any]:
-        return []
+    async def call(self, run: int, name: str, args: str) -> str:
+        refs = json.loads(args)["refs"]
+        return json.dumps({"pairs": [[[-1, [f"elsewhere/{task_id}", 9]]] for task_id, _, _ in refs]})
 
     async def load(self, place: XComPlace) -> str:
         self.read.append(place.path)
@@ -169,6 +223,12 @@ async def test_a_coroutine_awaits_a_value_in_remote_storage_and_never_blocks_for
     assert ti.xcom_pull("a") == ["a/0", "a/1", "a/2"]
 
 
+async def test_a_value_of_another_dag_in_remote_storage_is_read_too() -> None:
+    remote = Remote()
+
+    assert await remote_instance(remote, not_allowed).axcom_pull("a", dag_id="other") == "elsewhere/a"
+
+
 def test_the_pages_of_a_task_instance_have_addresses() -> None:
     attempt = attempt_of("group.t", map_index=3)
     run = msgspec.structs.replace(attempt.run, dag_id="d", run_id="manual__2026-01-01T00:00:00+00:00")
@@ -180,3 +240,10 @@ def test_the_pages_of_a_task_instance_have_addresses() -> None:
     assert mapped.log_url == f"{page}?try={mapped.try_number}&map_index=3"
     assert mapped.mark_success_url == f"{page}?map_index=3"
     assert plain.log_url == f"{plain.mark_success_url}?try={plain.try_number}"
+
+
+@pytest.mark.parametrize("may_have_run", [False, True])
+def test_a_task_finds_out_that_the_database_may_have_lost_a_try_of_it(may_have_run: bool) -> None:
+    attempt = msgspec.structs.replace(attempt_of("t"), may_have_run=may_have_run)
+
+    assert TaskInstance(attempt, EmptyOperator(task_id="t"), FakeServices(), not_allowed).may_have_run is may_have_run

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 import pytest
-from authoring_builders import attempt_of, edges, run_task
 
 from aiosched import DAG, BashOperator, Context, PythonOperator, TaskGroup, get_current_context, task
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import AioschedError, DagError
+from tests.authoring.authoring_builders import attempt_of, edges, run_task
 
 
 @task
@@ -125,7 +125,7 @@ async def test_a_function_gets_its_arguments_and_what_it_names_of_the_context() 
         return 5
 
     with DAG("d", params={"p": 1}) as dag:
-        work(1)
+        work(1)  # type: ignore[call-arg]  # the context gives it
     result, _ = await run_task(dag.task("work"))
 
     assert result == 5

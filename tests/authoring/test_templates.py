@@ -10,12 +10,12 @@ from typing import Any
 
 import jinja2
 import pytest
-from authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, run_task
 
 from aiosched import DAG, BaseOperator, BashOperator, EmptyOperator, PythonOperator, literal
 from aiosched.authoring.base import file_stamps
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import TemplateError
+from tests.authoring.authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, run_task
 
 Pair = namedtuple("Pair", "a b")
 
@@ -260,6 +260,8 @@ def test_a_task_without_a_dag_can_be_rendered() -> None:
         ("{{ ti.xcom_pull('a', map_indexes=2) }}", [XComRef("a", map_index=2)]),
         ("{{ ti.xcom_pull('a', map_indexes=[0, 1]) }}", [XComRef("a", map_index=0), XComRef("a", map_index=1)]),
         ("{% if ti.xcom_pull('a') %}{{ ti.xcom_pull('b') }}{% endif %}", [XComRef("a"), XComRef("b")]),
+        ("{{ ti.xcom_pull('a', include_prior_dates=True) }}", [XComRef("a")]),
+        ("{{ ti.xcom_pull('a', dag_id='other') }}{{ ti.xcom_pull('a', run_id='r') }}", []),
         ("{{ ti.xcom_pull(params.which) }}", []),
         ("{{ other.xcom_pull('a') }}", []),
         ("{{ xcom_pull('a') }} {{ ti.xcom_push }}", []),

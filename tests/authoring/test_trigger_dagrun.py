@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from authoring_builders import FakeServices, context_of
 
 from aiosched import DAG
 from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator, TriggeredRunFailed
 from aiosched.authoring.runtime.context import Context, current_context
 from aiosched.authoring.triggers import DagStateTrigger
 from aiosched.errors import DagError, NotFound, Refused, SkipTask, TaskDeferred
+from tests.authoring.authoring_builders import FakeServices, context_of
 
 DATE = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -89,7 +89,7 @@ async def test_a_run_is_asked_for_with_its_conf_and_its_id_is_pushed() -> None:
                 "dag_id": "other",
                 "run_id": None,
                 "logical_date": "2026-01-05T00:00:00+01:00",
-                "conf": {"day": "2026-01-02", "at": "2026-01-05T00:00:00+00:00"},
+                "conf": {"day": "2026-01-02", "at": {"$aiosched": "datetime", "value": "2026-01-05T00:00:00+00:00"}},
                 "fail_when_paused": False,
             },
         )

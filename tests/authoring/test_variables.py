@@ -9,17 +9,20 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
-from authoring_builders import FakeServices, context_of, without_loop
 
 from aiosched import BaseHook, Connection, Variable
 from aiosched.authoring import BaseOperator, load_file
 from aiosched.authoring.runtime.context import current_context
 from aiosched.core.values.masking import secrets
 from aiosched.errors import AioschedError, DagError, NotFound, TemplateError
+from tests.authoring.authoring_builders import FakeServices, context_of, without_loop
 
 URI = "postgres://user:hunter2@db:5432/sales?api_key=sk-123&mode=x"
 
@@ -113,6 +116,27 @@ def test_the_environment_wins_for_connections_too(in_a_task: Stored, monkeypatch
     assert [one.host for one in (stored, theirs, ours)] == ["stored", "theirs", "db"]
     assert (ours.login, ours.password, ours.port, ours.schema) == ("user", "hunter2", 5432, "sales")
     assert isinstance(ours, Connection)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime(2026, 1, 1, tzinfo=UTC),
+        {"a": (1, Decimal("1.50"))},
+        {1: "a"},
+        [{2}],
+        None,
+        float("inf"),
+        {"$aiosched": 1},
+        UUID(int=1),
+    ],
+)
+def test_what_is_set_as_json_comes_back_with_its_type(in_a_task: Stored, value: Any) -> None:
+    Variable.set("v", value, serialize_json=True)
+
+    assert repr(Variable.get("v", deserialize_json=True)) == repr(value)
+    with pytest.raises(AioschedError, match=r"The variable 'v' cannot be JSON: \['a'\] is a"):
+        Variable.set("v", {"a": in_a_task}, serialize_json=True)
 
 
 def test_a_variable_can_be_json(in_a_task: Stored) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, not_allowed
 
 from aiosched import DAG, BaseSensorOperator, WeekDay
 from aiosched.authoring.runtime.context import current_context
@@ -46,6 +45,7 @@ from aiosched.errors import (
     SkipTask,
     TaskDeferred,
 )
+from tests.authoring.authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, not_allowed
 
 FRIDAY = datetime(2026, 1, 2, 12, tzinfo=UTC)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from authoring_builders import LOGICAL_DATE
 
 from aiosched import DAG, BashOperator, EmptyOperator, PriorityWeightStrategy
 from aiosched.authoring.dag.serialize import to_spec
 from aiosched.core.graph.graph import Graph
 from aiosched.errors import DagError
+from tests.authoring.authoring_builders import LOGICAL_DATE
 
 
 class Decreasing(PriorityWeightStrategy):

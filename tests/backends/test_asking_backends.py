@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.backends.asking import AskedBackend, Backends, Found
+from aiosched.backends.asking import AskedBackend, Backends, FoundSecret
 from aiosched.backends.backend import Kind, SecretBackend
 from aiosched.clock import FakeClock
 from aiosched.core.values.secret_names import EVERYTHING, Reader, between, names_to_ask
@@ -46,8 +46,8 @@ def asked(backend: SecretBackend, name: str = "one", clock: FakeClock | None = N
 async def test_the_first_backend_that_has_a_name_decides() -> None:
     backends = Backends([asked(Scripted(a="1"), "first"), asked(Scripted(a="2", b="3"), "second")])
 
-    assert await backends.find("variable", "a") == Found("1", "first")
-    assert await backends.find("variable", "b") == Found("3", "second")
+    assert await backends.find("variable", "a") == FoundSecret("1", "first")
+    assert await backends.find("variable", "b") == FoundSecret("3", "second")
     assert await backends.find("variable", "c") is None
 
 
@@ -64,8 +64,8 @@ async def test_values_and_absence_are_kept_for_a_while() -> None:
     clock.advance(2)
     after = [await backends.find("variable", name) for name in ("a", "b")]
 
-    assert before == [Found("1", "one"), None]
-    assert after == [Found("new", "one"), Found("there now", "one")]
+    assert before == [FoundSecret("1", "one"), None]
+    assert after == [FoundSecret("new", "one"), FoundSecret("there now", "one")]
     assert len(backend.asked) == 4
 
 
@@ -98,7 +98,7 @@ async def test_look_ups_of_one_name_at_the_same_time_are_one_question() -> None:
     await asyncio.sleep(0)
     backend.open.set()
 
-    assert set(await asyncio.gather(*looking)) == {Found("1", "one")}
+    assert set(await asyncio.gather(*looking)) == {FoundSecret("1", "one")}
     assert backend.asked == [("variable", "a")]
 
 
@@ -113,7 +113,7 @@ async def test_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
     await asyncio.wait([hasty])
     backend.open.set()
 
-    assert await patient == Found("1", "one")
+    assert await patient == FoundSecret("1", "one")
 
 
 async def test_a_backend_that_hangs_is_an_error_with_a_name_and_holds_up_nobody_else() -> None:
@@ -165,7 +165,7 @@ async def test_a_failure_is_kept_for_a_second_only() -> None:
     backend.found = {"a": "1"}
     clock.advance(1.1)
 
-    assert await backends.find("variable", "a") == Found("1", "one")
+    assert await backends.find("variable", "a") == FoundSecret("1", "one")
     assert len(backend.asked) == 2
 
 
@@ -209,10 +209,10 @@ async def test_a_team_has_its_own_names_before_those_of_everybody() -> None:
     backend = Scripted(**{"sales/shop": "own", "shop": "shared", "common": "all"})
     backends = Backends([asked(backend, team_names="{team}/{name}")])
 
-    assert await backends.find("variable", "shop", team="sales") == Found("own", "one")
-    assert await backends.find("variable", "shop", team="hr") == Found("shared", "one")
-    assert await backends.find("variable", "shop") == Found("shared", "one")
-    assert await backends.find("variable", "common", team="sales") == Found("all", "one")
+    assert await backends.find("variable", "shop", team="sales") == FoundSecret("own", "one")
+    assert await backends.find("variable", "shop", team="hr") == FoundSecret("shared", "one")
+    assert await backends.find("variable", "shop") == FoundSecret("shared", "one")
+    assert await backends.find("variable", "common", team="sales") == FoundSecret("all", "one")
 
 
 @pytest.mark.parametrize("team", ["hr", None])

@@ -17,6 +17,8 @@ from aiosched.scheduler import Scheduler
 from tests.patience import PATIENCE
 from tests.scheduler.test_secret_services import ask
 
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
+
 READS = """
 from aiosched import DAG, Connection, Variable, task
 
@@ -65,6 +67,7 @@ async def settings(tmp_path: Path, dsn: str, db: Database, monkeypatch: pytest.M
     return found
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("kind", ["inline", "local"])
 async def test_backends_come_before_the_environment_and_that_before_the_database(
     settings: Settings, db: Database, kind: str
@@ -106,6 +109,7 @@ with DAG("asks", schedule=None):
 """
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("kind", ["inline", "local"])
 async def test_a_backend_that_fails_is_an_error_of_the_attempt_only(
     settings: Settings, db: Database, tmp_path: Path, kind: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.browser.conftest import Service, Tab
 
@@ -37,10 +38,10 @@ async def test_home_shows_health_figures_what_needs_attention_and_the_timeline(s
         page = await tab.open("/", theme)
         for part in ("Database", "Schedulers", "Executors", "Parser"):
             await expect(page.get_by_label("Health").get_by_text(part, exact=False).first).to_be_visible()
-        await expect(page.get_by_label("Now").get_by_text("runs failed")).to_be_visible()
+        await expect(page.get_by_label("Now").get_by_text(re.compile("^runs? failed$"))).to_be_visible()
         await expect(page.get_by_text("the last run of stages failed")).to_be_visible()
-        for words in ("tasks running", "tasks queued", "scheduled or deferred", "DAGs are late"):
-            await expect(page.get_by_label("Now").get_by_text(words, exact=True)).to_be_visible()
+        for words in ("tasks? running", "tasks? queued", "scheduled or deferred", "(DAG is|DAGs are) late"):
+            await expect(page.get_by_label("Now").get_by_text(re.compile(f"^{words}$"))).to_be_visible()
         await expect(page.locator(".timeline .run").first).to_be_visible()
         await expect(page.get_by_role("img", name=re.compile(r"\d failed")).last).to_be_visible()
         await expect(page.get_by_role("region", name="Failures by error").get_by_role("listitem")).not_to_have_count(0)
@@ -50,6 +51,50 @@ async def test_home_shows_health_figures_what_needs_attention_and_the_timeline(s
         await tab.picture(f"home-{theme}")
     await page.get_by_role("listitem").filter(has_text="stages failed").get_by_role("link").click()
     await expect(page).to_have_url(re.compile(r"/dags/stages/runs/for-home$"))
+
+
+async def test_home_counts_one_of_each_in_the_singular(tab: Tab) -> None:
+    async def one_of_each(route: Route) -> None:
+        response = await route.fetch()
+        home = await response.json()
+        home["counts"] |= {"running": 1, "queued": 1, "failed_runs_24h": 1, "late_dags": 1}
+        await route.fulfill(response=response, json=home)
+
+    page = await tab.open("/dags")
+    await page.route("**/api/v1/summary*", one_of_each)
+    await page.goto(page.url.removesuffix("dags"))
+
+    for words in ("task running", "task queued", "run failed", "DAG is late"):
+        await expect(page.get_by_label("Now").get_by_text(words, exact=True)).to_be_visible()
+
+
+BROKEN = "cannot be parsed: this DAG is not scheduled until it can"
+REMOVED = "No DAG file has this DAG any more"
+
+
+@pytest.mark.parametrize(("is_broken", "told", "untold"), [(True, BROKEN, REMOVED), (False, REMOVED, BROKEN)])
+async def test_a_dag_whose_file_is_broken_or_gone_has_one_banner_and_no_next_run(
+    tab: Tab, is_broken: bool, told: str, untold: str
+) -> None:
+    async def withdrawn(route: Route) -> None:
+        response = await route.fetch()
+        dag = await response.json()
+        dag |= {"is_stale": True, "has_import_errors": is_broken, "is_paused": False, "next_run_after": None}
+        if is_broken:
+            dag["import_error"] = {"line": 19, "error": "SyntaxError: expected ':'"}
+        await route.fulfill(response=response, json=dag)
+
+    page = await tab.open("/dags")
+    await page.route("**/api/v1/dags/hourly", withdrawn)
+    await page.goto(page.url + "/hourly")
+
+    await expect(page.get_by_text(told)).to_be_visible()
+    await expect(page.get_by_text(untold)).to_have_count(0)
+    await expect(page.get_by_text("next run")).to_have_count(0)
+    words = page.get_by_role("alert").get_by_text("Line 19: SyntaxError: expected ':'.")
+    await expect(words).to_have_count(int(is_broken))
+    await expect(page.get_by_role("switch", name="hourly is not scheduled")).to_be_checked()
+    await expect(page.get_by_text("active", exact=True)).to_have_count(0)
 
 
 async def test_the_list_of_dags_filters_by_the_address_and_switches_dags_on(service: Service, tab: Tab) -> None:
@@ -361,7 +406,7 @@ async def test_clearing_a_selection_of_the_grid_shows_what_it_touches_first(serv
 
 
 async def test_a_grid_of_ten_thousand_cells_is_painted_and_walked_at_once(
-    tab: Tab, record_property: pytest.RecordProperty
+    tab: Tab, record_property: Callable[[str, object], None]
 ) -> None:
     page = await tab.open("/dags/wide?limit=100&run=day-100&task=part_9.step_8")
     await expect(page.get_by_role("gridcell")).to_contain_text("part_9.step_8")
@@ -378,7 +423,7 @@ async def test_a_grid_of_ten_thousand_cells_is_painted_and_walked_at_once(
 
 
 async def test_a_graph_of_a_thousand_boxes_is_painted_and_zoomed_at_once(
-    tab: Tab, record_property: pytest.RecordProperty
+    tab: Tab, record_property: Callable[[str, object], None]
 ) -> None:
     page = await tab.open("/dags/vast?tab=graph&run=day-002")
     await expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("1000 nodes"))
@@ -443,6 +488,30 @@ async def test_code_shows_what_changed_between_two_versions(service: Service, ta
     await tab.picture("code-diff")
 
 
+async def test_code_shows_modules_and_what_changed_in_them(service: Service, tab: Tab) -> None:
+    helper = service.dags / "words_of_modules.py"
+    helper.write_text("WORD = 'one'\n")
+    text = (
+        "import words_of_modules\nfrom aiosched import DAG, EmptyOperator\n\nwith DAG('with_module', schedule=None):\n"
+    )
+    (service.dags / "with_module.py").write_text(f"{text}    EmptyOperator(task_id='first')\n")
+    page = await tab.open("/dags?q=with_module")
+    await expect(page.get_by_role("link", name="with_module")).to_be_visible(timeout=30_000)
+    await service.run("with_module", "success", "of-first")
+    helper.write_text("WORD = 'two'\n")
+
+    await page.goto(f"{tab.url}/dags/with_module?tab=code&against=1")
+
+    for line in ("-WORD = 'one'", "+WORD = 'two'"):
+        await expect(page.get_by_role("row").filter(has_text=line)).to_be_visible(timeout=30_000)
+    await expect(page.get_by_text("The DAG's own file is unchanged: the module below changed")).to_be_visible()
+    await tab.check_access()
+    await page.goto(f"{tab.url}/dags/with_module?tab=code&version=1")
+    await page.get_by_label("File").select_option("words_of_modules.py")
+    await expect(page.get_by_role("group", name="Source")).to_contain_text("WORD = 'one'")
+    await tab.check_access()
+
+
 async def test_on_a_narrow_screen_a_button_opens_the_menu(tab: Tab) -> None:
     page = await tab.open("/dags/wide", width=390)
     await page.get_by_role("button", name="Menu").click()
@@ -484,3 +553,24 @@ async def test_a_very_long_name_breaks_on_a_phone(service: Service, tab: Tab) ->
     await page.goto(f"{tab.url}/pools")
     await expect(page.get_by_text(long).first).to_be_visible()
     await tab.fits()
+
+
+async def test_a_schedule_names_its_clock_where_another_one_is_shown(browser: Browser, service: Service) -> None:
+    context = await browser.new_context(timezone_id="Asia/Tokyo")
+    page = await context.new_page()
+
+    async def elsewhere(route: Route) -> None:
+        response = await route.fetch()
+        zone = {"schedule": "0 7 * * *", "schedule_timezone": "Asia/Tokyo"}
+        await route.fulfill(response=response, json=await response.json() | zone)
+
+    await page.route("**/api/v1/dags/nightly", elsewhere)
+    await page.goto(f"{service.url}/dags/nightly")
+    words = page.locator(".schedule").first
+    await expect(words).to_contain_text("every day at 07:00 Asia/Tokyo")
+
+    await page.get_by_role("button", name="UTC").click()  # now the shown clock is the schedule's
+
+    await expect(words).to_contain_text("every day at 07:00")
+    await expect(words).not_to_contain_text("Asia/Tokyo")
+    await context.close()

@@ -12,6 +12,7 @@ from playwright.async_api import Browser, expect
 
 import aiosched
 from aiosched.web.server.guard import Guard
+from aiosched.web.server.host_names import HostNames, Unnamed
 from aiosched.web.views import documentation
 from tests.browser.conftest import Tab, serving
 
@@ -36,7 +37,7 @@ async def test_the_documentation_is_read_and_searched_without_a_network_under_th
 ) -> None:
     app = FastAPI(docs_url=None)
     app.include_router(documentation.router)
-    app.add_middleware(Guard, only_loopback=True)
+    app.add_middleware(Guard, hosts=HostNames(frozenset(), Unnamed.LOOPBACK))
     async with serving(app) as url:
         context = await browser.new_context()
         tab = Tab(await context.new_page(), url)  # notes what the policy blocks, and requests to other hosts

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from datetime import UTC, datetime
 
 import asyncpg
 import pytest
 from playwright.async_api import Browser, Error, Request, Route, expect
 
+from aiosched.db.server.releases import EMBEDDED, what_is_missing
 from aiosched.db.statements import ownership
 from tests.browser.conftest import Service, Tab
 
@@ -241,7 +243,7 @@ async def test_the_audit_log_tells_who_did_what_and_is_filtered(service: Service
 
 async def test_a_request_that_waits_is_withdrawn(service: Service, tab: Tab) -> None:
     await service.execute(  # of no partition, so no scheduler applies it
-        "INSERT INTO command (dag_id, verb, args, requested_by) VALUES ('making', 'clear', '{}', 'cli:ann')"
+        "INSERT INTO request (dag_id, verb, args, requested_by) VALUES ('making', 'clear', '{}', 'cli:ann')"
     )
     page = await tab.open("/requests?dag_id=making&state=waiting")
 
@@ -279,8 +281,8 @@ async def test_a_backfill_is_looked_at_made_paused_and_ends(service: Service, ta
     await service.api("PUT", "pools/days", json={"slots": 0})
     page = await tab.open("/backfills?dag_id=daily&make=1")
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("From (UTC)").fill("2026-02-01")
-    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-02-03")
+    await dialog.get_by_label("From", exact=True).fill("2026-02-01")
+    await dialog.get_by_label("To, inclusive").fill("2026-02-03")
 
     await dialog.get_by_role("button", name="Preview").click()
     await expect(dialog.get_by_text("a run will be created")).to_have_count(3)
@@ -315,15 +317,15 @@ async def test_the_preview_of_a_backfill_is_never_that_of_other_dates(tab: Tab) 
     await tab.page.route("**/api/v1/backfills", hold)
     page = await tab.open("/backfills?dag_id=daily&make=1")
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("From (UTC)").fill("2026-03-01")
-    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-03")
+    await dialog.get_by_label("From", exact=True).fill("2026-03-01")
+    await dialog.get_by_label("To, inclusive").fill("2026-03-03")
     await dialog.get_by_role("button", name="Preview").click()
     await first.wait()
-    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-05")
+    await dialog.get_by_label("To, inclusive").fill("2026-03-05")
     await dialog.get_by_role("button", name="Preview").click()
     await expect(dialog.get_by_role("button", name="Run 5 dates")).to_be_enabled()
 
-    await dialog.get_by_label("To, inclusive (UTC)").fill("2026-03-07")
+    await dialog.get_by_label("To, inclusive").fill("2026-03-07")
     await expect(dialog.get_by_role("button", name="Run", exact=True)).to_be_disabled()
     with contextlib.suppress(Error):  # the page need not wait for it any longer
         await held[0].continue_()
@@ -372,6 +374,9 @@ async def _body(request: Request) -> str:
 async def test_a_scheduler_that_drains_and_one_that_goes_are_told(service: Service, tab: Tab) -> None:
     page = await tab.open("/schedulers")
     await expect(page.get_by_text("64 of 64 owned")).to_be_visible()
+    await expect(page.get_by_text(f"The database is PostgreSQL {EMBEDDED}.")).to_be_visible()
+    if what_is_missing(EMBEDDED, datetime.now(UTC).date()) is not None:
+        await expect(page.get_by_text(f"PostgreSQL {EMBEDDED} lacks fixes")).to_be_visible()
     card = page.locator("section").filter(has_text="elsewhere, process 7")
     conn = await asyncpg.connect(service.dsn)  # its session is what a living scheduler is known by
     try:

@@ -15,10 +15,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+from aiosched.db.statements.ownership import LOCK_CLASS
 from tests.browser.conftest import Tab, told_url
 from tests.suspending import OwnServer, own_server
 
@@ -182,6 +184,28 @@ async def test_a_scheduler_that_is_away(site: Site, tabs: tuple[Tab, Tab]) -> No
     await tabs[0].check_access()
     await walk(page)
     await site.scheduler.start()
+
+    await is_well(page)
+
+
+async def test_machines_of_schedulers_that_differ(site: Site, tabs: tuple[Tab, Tab]) -> None:
+    page = await tabs[0].open("/runs")
+    await is_well(page)
+    conn = await asyncpg.connect(site.web.options[3])
+    try:
+        number = await conn.fetchval(
+            """INSERT INTO scheduler (name, hostname, pid, version, executor, slots, draining, started_at,
+                                      lease_expires_at, figures)
+               VALUES ('two', 'h', 1, '1', 'inline', 1, true, now(), now() + interval '1 h',
+                       '{"remarks": ["lacks sales.py, which one has"]}') RETURNING incarnation"""
+        )
+        await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, number % 2**31)
+
+        await says(page, "two lacks sales.py, which one has. aiosched doctor says more.", "Live")
+        await expect(page.locator("main")).not_to_have_class(re.compile("stale"))
+        await tabs[0].check_access()
+    finally:
+        await conn.close()
 
     await is_well(page)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, Response, Route, expect
 
-from aiosched.executors.attempt.log_files import log_folder
+from aiosched.remote.log_files import log_folder
 from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -430,3 +430,30 @@ async def test_large_whole_numbers_are_shown_as_they_are_and_never_sent_rounded(
     await form.get_by_label("Configuration (conf) as a JSON object").fill('{"order_id": 1234567890123456789}')
     await expect(form.get_by_text("A number is too large for the browser: use the command line")).to_be_visible()
     await expect(form.get_by_role("button", name="Trigger", exact=True)).to_be_disabled()
+
+
+_MANY_INSTANCES = """
+    WITH run AS (
+        INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after,
+                             start_date, end_date)
+        SELECT dag_id, 'very-many', partition, version_id, 'manual', 'test', 'success', now(), now(), now()
+          FROM dag WHERE dag_id = 'fanned'
+        RETURNING id)
+    INSERT INTO task_instance (run_id, task_index, map_index, state, try_number)
+    SELECT id, 0, n, CASE WHEN n < 450 THEN 'success' ELSE 'failed' END, 1 FROM run, generate_series(0, 451) AS n
+"""
+
+
+async def test_a_folded_task_counts_all_of_its_instances_and_not_only_those_that_are_loaded(
+    service: Service, tab: Tab
+) -> None:
+    await service.execute(_MANY_INSTANCES)
+
+    page = await tab.open("/dags/fanned/runs/very-many")
+
+    row = page.get_by_role("table", name="Task instances").get_by_role("row").nth(1)
+    await expect(row).to_contain_text("[452]")
+    await expect(row).to_contain_text("450")
+    await expect(page.get_by_role("button", name="Show more")).to_be_visible()
+    await page.goto(page.url + "?state=failed")
+    await expect(page.get_by_role("row").filter(has_text="failed")).to_have_count(2)

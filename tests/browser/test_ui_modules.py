@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from aiosched.authoring.runtime.xcom_values import write_xcom
+from aiosched.core.values.states import RunState
+from aiosched.core.values.typed_json import readable
 from tests.browser.conftest import Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -25,6 +31,22 @@ async def ask(tab: Tab, module: str, function: str, arguments: list[list[Any]]) 
         [module, function, arguments],
     )
     return list(json.loads(told))
+
+
+async def test_values_with_marks_read_as_the_commands_show_them(tab: Tab) -> None:
+    values: list[Any] = [
+        None,
+        [1, {"a": None}],
+        (1, Decimal("1.50"), {2}),
+        {1: "a", None: (b"x",)},
+        {(1,): 2},
+        {"$aiosched": "text"},
+        datetime(2026, 1, 1, tzinfo=ZoneInfo("Europe/Amsterdam")),
+        RunState.FAILED,
+    ]
+    parts = [json.loads(write_xcom(value)) for value in values]
+
+    assert await ask(tab, "json.js", "readable", [[part] for part in parts]) == [readable(part) for part in parts]
 
 
 WORDS = {
@@ -92,6 +114,31 @@ FIELDS: list[tuple[dict[str, Any], Any, str]] = [
 async def test_each_schema_has_its_kind_of_field(tab: Tab) -> None:
     told = await ask(tab, "schema.js", "kindOf", [[schema, value] for schema, value, _ in FIELDS])
     assert [(*field[:2], kind) for field, kind in zip(FIELDS, told, strict=True)] == FIELDS
+
+
+async def test_a_default_that_is_a_date_or_time_has_its_field(tab: Tab) -> None:
+    def param(kind: str, value: object, **schema: object) -> dict[str, Any]:
+        return {"value": value, "typed": {"$aiosched": kind, "value": value}, "json_schema": schema}
+
+    params = [
+        (param("date", "2026-01-31"), "date"),
+        (param("pendulum.Date", "2026-01-31", type=["string", "null"]), "date"),
+        (param("datetime", "2026-01-31T06:00:00+01:00"), "date-time"),
+        (param("pendulum.DateTime", "2026-01-31T06:00:00Z"), "date-time"),
+        (param("datetime", "2026-01-31T06:00:00"), "text"),
+        (param("time", "06:00:00"), "time"),
+        (param("date", "2026-01-31", format="multiline"), "multiline"),
+        (param("decimal", "1.50"), "text"),
+        (param("timedelta", 3600), "number"),
+        (param("set", ["a"]), "lines"),
+        ({"value": [1], "typed": [{"$aiosched": "date", "value": "2026-01-31"}]}, "json"),
+    ]
+    schemas = await ask(tab, "schema.js", "schemaOf", [[each] for each, _ in params])
+    told = await ask(
+        tab, "schema.js", "kindOf", [[s, each["value"]] for s, (each, _) in zip(schemas, params, strict=True)]
+    )
+
+    assert told == [kind for _, kind in params]
 
 
 async def test_null_is_a_choice_where_it_is_allowed(tab: Tab) -> None:

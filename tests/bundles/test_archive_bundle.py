@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from aiosched.bundles import unpacking
+from aiosched.bundles import zip_files
 from aiosched.bundles.archive import ArchiveBundle
 from aiosched.bundles.cache import BundleCache
-from aiosched.bundles.kinds import BundleLogin, Newest
+from aiosched.bundles.types import BundleLogin, Newest
 from aiosched.config import BundleSettings
 from aiosched.errors import BundleError, VersionGone
 
@@ -97,14 +97,14 @@ def test_a_harmful_or_broken_archive_is_refused_and_leaves_nothing(tmp_path: Pat
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(zip_files, "MOST_BYTES", 1_000_000)
 
     with pytest.raises(BundleError, match="10,000,000 bytes when unpacked, and the limit is 1,000,000"):
         newest(bundle(tmp_path, put(tmp_path, packed({"bomb.py": b"\0" * 10_000_000}))))
 
 
 def test_an_archive_with_too_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "MOST_FILES", 3)
+    monkeypatch.setattr(zip_files, "MOST_FILES", 3)
 
     with pytest.raises(BundleError, match="4 files, and the limit is 3"):
         newest(bundle(tmp_path, put(tmp_path, packed({f"{n}.py": "" for n in range(4)}))))

@@ -11,7 +11,7 @@ import pytest
 
 from aiosched.bundles.cache import BundleCache
 from aiosched.bundles.snapshots import FolderReader, pack, write_files
-from aiosched.bundles.unpacking import unpack
+from aiosched.bundles.zip_files import unpack
 
 MAKE = """
 import sys, time

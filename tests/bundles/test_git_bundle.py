@@ -12,7 +12,7 @@ import pytest
 
 from aiosched.bundles.cache import BundleCache
 from aiosched.bundles.git import GitBundle
-from aiosched.bundles.kinds import BundleLogin, Newest
+from aiosched.bundles.types import BundleLogin, Newest
 from aiosched.config import BundleSettings
 from aiosched.errors import BundleError, VersionGone
 from tests.git_server import served

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aiosched.core.graph.spec import DagSpec, GroupSpec, TaskSpec, content_hash, encode_spec
+from aiosched.core.timetables import AnyTimetable, NullTimetable
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
 
@@ -26,17 +27,26 @@ async def add_dag(
     *,
     tasks: tuple[TaskSpec, ...] = SALES,
     groups: tuple[GroupSpec, ...] = (),
+    timezone: str = "UTC",
+    timetable: AnyTimetable | None = None,
+    sources: dict[str, str] | None = None,
     **columns: Any,
 ) -> int:
-    """A DAG with one version, whose key is returned. `columns` go into its `dag` row."""
-    spec = DagSpec(dag_id=dag_id, tasks=tasks, groups=groups)
+    """A DAG with one version, whose key is returned. `columns` go into its `dag` row.
+
+    `sources`: the digests of what its file imports, by path.
+    """
+    timetable = timetable or NullTimetable()
+    spec = DagSpec(dag_id=dag_id, tasks=tasks, groups=groups, timezone=timezone, timetable=timetable)
     document = encode_spec(spec)
     async with db.transaction() as conn:
         version: int = await conn.fetchval(
-            "INSERT INTO dag_version (dag_id, number, content_hash, spec) VALUES ($1, 1, $2, $3) RETURNING id",
+            "INSERT INTO dag_version (dag_id, number, content_hash, spec, sources) VALUES ($1, 1, $2, $3, $4) "
+            "RETURNING id",
             dag_id,
             content_hash(document),
             document.decode(),
+            None if sources is None else json.dumps(sources),
         )
         row = {"dag_id": dag_id, "partition": partition_of(dag_id), "version_id": version, "file": f"{dag_id}.py"}
         await insert(conn, "dag", row | columns)

@@ -234,7 +234,7 @@ def live(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
                 repository.commit(files[name])
                 more += git_bundle(repository.url, name=name)
             settings(folder, SETTINGS + more)
-            cli = stack.enter_context(living(server, folder, "--executor", executor))
+            cli = stack.enter_context(living(server, folder, "--executor", executor, read=False))
             return Live(cli, repositories)
 
         yield start
@@ -273,6 +273,7 @@ def forget(cli: Cli, version: str) -> None:
     shutil.rmtree(next((cli.home / "bundles").glob(f"*/{version}")))
 
 
+@pytest.mark.slow
 def test_a_retry_and_a_cleared_run_have_the_old_code_also_if_it_has_to_be_fetched_again(
     live: Callable[[str], Live],
 ) -> None:
@@ -334,6 +335,7 @@ def test_a_new_archive_does_not_change_a_run_that_has_begun(live: Callable[[str]
     assert said(here) == ["first old old", "second old oldold", "first new new", "second new newnew"]
 
 
+@pytest.mark.slow
 def test_bundles_with_the_same_names_of_modules_do_not_meet_and_a_broken_one_harms_no_other(
     live: Callable[[str], Live],
 ) -> None:
@@ -356,6 +358,7 @@ def test_bundles_with_the_same_names_of_modules_do_not_meet_and_a_broken_one_har
     assert set(errors) == {"two:same.py", "broken"}
 
 
+@pytest.mark.slow
 def test_triggers_what_resumes_after_them_and_callbacks_have_the_code_of_their_run(
     live: Callable[[str], Live],
 ) -> None:

@@ -390,3 +390,28 @@ def test_tasks_test_runs_one_task_without_a_database(cli: Cli, dags: list[str]) 
     failed = cli.json("tasks", "test", "broken", "fail", "2026-01-01", *dags, code=1)
     assert failed["state"] == "failed"
     assert "no task 'ghost'" in cli("tasks", "test", "steps", "ghost", *dags, code=3).stderr
+
+
+# -- schedules that are data --------------------------------------------------------------------
+
+
+def test_a_schedule_is_set_listed_paused_resumed_and_removed(live: Cli) -> None:
+    made = live("schedules", "set", "steps", "t-7", "--every", "1e6", "--start", "2100-01-01", "-p", "n=7")
+    assert made.stderr == "set schedule t-7 of steps; next run 2100-01-01T00:00:00+00:00\n"
+    live("schedules", "pause", "steps", "t-7", "--reason", "no money")
+    (shown,) = live.json("schedules", "list", "--dag", "steps")
+    assert (shown["name"], shown["every"], shown["is_paused"], shown["conf"]) == ("t-7", 1e6, True, {"n": 7})
+    live("schedule", "resume", "steps", "t-7")
+    assert live.lines("schedules", "list")[-1][:4] == ["steps", "t-7", "every 1e+06 s", "no"]
+    assert live("schedules", "remove", "steps", "t-7").stderr == "removed schedule t-7 of steps\n"
+
+    assert "has no schedule 't-7'" in live("schedules", "remove", "steps", "t-7", code=3).stderr
+    assert "one of cron, every and at" in live("schedules", "set", "steps", "t-7", code=4).stderr
+    assert "every 0.1 seconds at most" in live("schedules", "set", "steps", "t-7", "--every", "0", code=4).stderr
+
+
+def test_a_schedule_by_hand_starts_its_run(live: Cli) -> None:
+    live("schedules", "set", "steps", "once", "--at", "2026-01-02T03:00Z")
+
+    assert ended(live, "steps", "once__2026-01-02T03:00:00+00:00") == "success"
+    live("schedules", "remove", "steps", "once")

@@ -43,6 +43,7 @@ def test_ids_of_dags_runs_and_tasks_are_completed(on_db: Cli) -> None:
     assert completed("aiosched why sales l", **dsn) == ["latest", "latest-failed", "latest-backfill"]
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("dsn", [None, "postgresql://nobody@127.0.0.1:1/none", "nonsense"])
 def test_without_a_database_nothing_is_offered_and_nothing_said(tmp_path: Path, dsn: str | None) -> None:
     environment = {"AIOSCHED_HOME": str(tmp_path / "home")} | ({} if dsn is None else {"AIOSCHED_DSN": dsn})

@@ -225,6 +225,43 @@ def test_check_shows_warnings(cli: Cli, dags: Path) -> None:
     assert "old spelling" in said
 
 
+POOLED = """
+from aiosched import DAG, EmptyOperator
+
+with DAG("pooled"):
+    EmptyOperator(task_id="a", pool="no_pool")
+    EmptyOperator(task_id="b", pool="there")
+    EmptyOperator(task_id="c")
+"""
+
+
+def test_check_names_pools_that_the_database_does_not_have(on_db: Cli, dags: Path) -> None:
+    (dags / "pooled.py").write_text(POOLED)
+    on_db("pools", "set", "there", "3")
+
+    said = on_db("dags", "check").stderr
+
+    assert "uses the pool 'no_pool', which does not exist: its tasks wait until `aiosched pools set no_pool" in said
+    assert "'there'" not in said
+    assert "default_pool" not in said
+
+
+def test_check_says_that_pools_are_unknown_without_their_database(dags: Path) -> None:
+    (dags / "pooled.py").write_text(POOLED)
+    away = Cli("postgresql://nobody@127.0.0.1:1/none")
+
+    said = away("dags", "check").stderr
+
+    assert "warning: whether there are the pools no_pool, there is unknown: " in said
+
+
+def test_check_names_what_the_code_of_tasks_does_wrong(cli: Cli, dags: Path) -> None:
+    body = "    @task\n    async def a():\n        time.sleep(9)\n    a()\n"
+    (dags / "blocks.py").write_text(f"from aiosched import dag, task\nimport time\n@dag\ndef d():\n{body}d()")
+
+    assert "blocks.py:7: AuthoringWarning: `time.sleep(…)` in a blocks the event loop" in cli("dags", "check").stderr
+
+
 def test_check_of_a_path_that_is_not_there_is_exit_code_3(cli: Cli, dags: Path) -> None:
     assert "There is no ./nowhere.py." in cli("dags", "check", "nowhere.py", code=3).stderr
 

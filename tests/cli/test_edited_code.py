@@ -147,6 +147,7 @@ def test_an_edited_body_runs_in_the_next_run(live: Callable[[str], Cli], executo
     assert "say('two')" in dag.versions()[-1]["source"]
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("executor", ["local", "inline"])
 def test_an_edited_helper_runs_in_the_next_run_also_one_that_a_helper_imports(
     live: Callable[[str], Cli], executor: str

@@ -20,6 +20,7 @@ COMMANDS = (
 EXPLAINS = ("tasks show", "why")  # a message says what is not there, or cannot be read
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(
     ("change", "output"),
     [("unknown words", "json"), ("unknown words", "table"), ("no end", "plain"), ("the smallest numbers", "json")],

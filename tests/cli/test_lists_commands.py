@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -18,7 +18,8 @@ from tests.cli.records import NOON, add_dag, add_run, add_task
 
 def test_a_time_is_an_instant_or_how_long_ago() -> None:
     assert read_when("24h", "--since", NOON) == NOON - timedelta(days=1)
-    assert read_when("2026-01-31", "--since", NOON) == datetime(2026, 1, 31, tzinfo=UTC)
+    assert read_when("2026-01-31", "--since", NOON) == date(2026, 1, 31)
+    assert read_when("2026-01-31T06:00", "--since", NOON) == datetime(2026, 1, 31, 6, tzinfo=UTC)
     assert read_when(None, "--since", NOON) is None
     assert [read_length(text, "--longer-than") for text in ("90s", "1.5m", "2h", "7d", "1w")] == [
         90, 90, 7200, 604800, 604800,
@@ -78,6 +79,49 @@ def test_runs_and_task_instances_are_listed_across_dags(on_db: Cli) -> None:
     assert on_db("tasks", "instances", "--operator", "None").stderr == "no such task instances\n"
     assert "1 of the newest runs; more with --limit" in on_db("tasks", "instances", "-n", "1").stderr
     assert "There is no DAG 'sale'. Did you mean" in on_db("tasks", "instances", "--dag", "sale", code=3).stderr
+
+
+async def runs_around_a_day(db: Database) -> None:
+    """Of a DAG in Kolkata (UTC+5:30) and of one in UTC: around the 20th, and two runs of the 22nd."""
+    for dag_id, timezone, times in (
+        ("kolkata", "Asia/Kolkata", ("19T18:29", "19T18:30", "20T18:29", "20T18:30")),
+        ("utc", "UTC", ("19T23:59", "20T00:00", "20T23:59", "21T00:00", "22T01:00", "22T02:00")),
+    ):
+        version = await add_dag(db, dag_id, timezone=timezone)
+        for at in times:
+            instant = datetime.fromisoformat(f"2026-11-{at}+00:00")
+            ended = {"state": "success", "end_date": instant, "run_type": "scheduled"}
+            run = await add_run(db, dag_id, version, f"s{at}", logical_date=instant, run_after=instant, **ended)
+            await add_task(db, run, 0, "success", try_number=1)
+
+
+def test_a_date_is_the_whole_day_in_the_time_zone_of_the_dag(on_db: Cli) -> None:
+    on_db.work(runs_around_a_day)
+    day = "2026-11-20"
+
+    def listed(*words: str) -> list[str]:
+        return sorted(row["run_id"] for row in on_db.json(*words))
+
+    for words in (("runs", "list"), ("tasks", "instances")):
+        assert listed(*words, "-d", "kolkata", "--since", day, "--until", day) == ["s19T18:30", "s20T18:29"]
+        assert listed(*words, "-d", "utc", "--since", day, "--until", day) == ["s20T00:00", "s20T23:59"]
+        assert listed(*words, "-d", "kolkata", "--until", f"{day}T18:29Z") == ["s19T18:29", "s19T18:30"]
+    assert listed("runs", "list", "-d", "kolkata", "--ended-since", day) == ["s19T18:30", "s20T18:29", "s20T18:30"]
+    assert len(listed("runs", "list", "--since", day, "--until", day)) == 4  # across DAGs: of UTC
+    seen = on_db.json("tasks", "clear", "kolkata", "--from", day, "--to", day, "--dry-run")
+    assert seen["runs"] == ["s19T18:30", "s20T18:29"]
+    assert (
+        on_db.json("runs", "bulk", "clear", "-d", "kolkata", "--since", day, "--until", day, "--dry-run")["runs"] == 2
+    )
+
+
+def test_a_date_names_the_only_run_of_that_day(on_db: Cli) -> None:
+    on_db.work(runs_around_a_day)
+
+    assert on_db.json("runs", "show", "kolkata", "2026-11-21")["run_id"] == "s20T18:30"
+    assert on_db.json("runs", "show", "utc", "2026-11-22T02:00")["run_id"] == "s22T02:00"
+    assert "several runs of 'utc': s22T01:00, s22T02:00" in on_db("runs", "show", "utc", "2026-11-22", code=3).stderr
+    assert "has no run '2026-11-23'" in on_db("runs", "show", "utc", "2026-11-23", code=3).stderr
 
 
 def test_one_action_on_many_is_shown_before_it_is_done(on_db: Cli) -> None:

@@ -40,7 +40,8 @@ async def test_the_doctor_reports_what_it_cannot_read(dsn: str, monkeypatch: pyt
     async with holding(dsn, "LOCK TABLE dag_file IN ACCESS EXCLUSIVE MODE") as holder:
         found = await asyncio.to_thread(partial(Cli(dsn).json, "doctor", code=1))
 
-    assert [finding["check"] for finding in found] == ["database", "locks", "schema", "schedulers", "database"]
+    checks = [finding["check"] for finding in found if finding["check"] != "postgresql"]  # which depends on the day
+    assert checks == ["database", "locks", "schema", "schedulers", "database"]
     assert found[1]["text"].endswith(" has locked dag_file")
     assert found[1]["fix"] == f"end its transaction, or SELECT pg_terminate_backend({holder.get_server_pid()})"
     assert "holds a lock" in found[-1]["text"]

@@ -15,11 +15,13 @@ import pytest
 from aiosched.cli.operation.doctor import fix_of
 from aiosched.cli.serve import disk
 from aiosched.config import Settings
-from aiosched.core.values.messages import StoredXCom, XComValue
+from aiosched.core.values.messages import AttemptKey, StoredXCom, XComValue
 from aiosched.db.server import admin
 from aiosched.db.server.engine import Database
 from aiosched.db.server.schema_version import HEAD
+from aiosched.db.statements import unwritten_logs
 from aiosched.db.statements.journal import upsert_xcoms, xcom_row
+from aiosched.db.statements.unwritten_logs import UnwrittenRow
 from aiosched.errors import (
     DatabaseError,
     DatabaseReadOnly,
@@ -30,7 +32,7 @@ from aiosched.errors import (
 )
 from aiosched.remote.folder import RemoteFolder
 from tests.cli.conftest import Cli
-from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task
+from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, own
 
 
 def test_setting_a_pool_prints_the_change_and_is_idempotent(on_db: Cli) -> None:
@@ -135,7 +137,7 @@ def test_a_reset_asks_and_then_empties(on_db: Cli) -> None:
 def test_a_backup_is_a_file_and_never_overwrites_one(on_db: Cli, tmp_path: Path) -> None:
     written = on_db.json("db", "backup", "now.dump")
 
-    assert written == {"file": "now.dump", "bytes": (tmp_path / "now.dump").stat().st_size, "kind": "archive"}
+    assert written == {"file": "now.dump", "bytes": (tmp_path / "now.dump").stat().st_size}
     assert "exists" in on_db("db", "backup", "now.dump", code=4).stderr
 
 
@@ -179,6 +181,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(on_db: Cli) -> None:
     on_db.work(wrong)
 
     findings = {f["check"]: (f["status"], f["fix"]) for f in on_db.json("doctor", code=1)}
+    findings.pop("postgresql", None)  # which depends on the day
 
     assert findings == {
         "database": ("ok", None),
@@ -186,6 +189,41 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(on_db: Cli) -> None:
         "schedulers": ("error", "aiosched serve"),
         "parsing": ("error", "aiosched dags errors"),
     }
+
+
+def test_the_doctor_names_sequences_that_are_behind_their_rows(on_db: Cli) -> None:
+    """`db migrate`, which it tells to do, puts them forward; those that are ahead are fine."""
+
+    async def go_back(db: Database) -> None:
+        sales = await add_dag(db, "sales")
+        for number in range(3):
+            await add_run(db, "sales", sales, f"r{number}")
+        async with db.acquire() as conn:
+            await conn.execute(
+                "SELECT setval('dag_run_id_seq', 1), setval('dag_version_id_seq', 1, false), setval('asset_id_seq', 70)"
+            )
+
+    on_db.work(go_back)
+
+    behind = [f for f in on_db.json("doctor", code=1) if f["check"] == "sequences"]
+    assert [(f["status"], f["text"]) for f in behind] == [
+        ("error", "dag_run: the last number issued is 1, rows have up to 3"),
+        ("error", "dag_version: the last number issued is 0, rows have up to 1"),
+    ]
+    assert {f["fix"] for f in behind} == {"aiosched db migrate (a scheduler that starts does it, too)"}
+
+    on_db("db", "migrate")
+    assert "sequences" not in {f["check"] for f in on_db.json("doctor", code=1)}
+
+
+def test_the_doctor_names_machines_that_differ(on_db: Cli) -> None:
+    async def say(db: Database) -> None:
+        await own(db, figures='{"remarks": ["lacks a.py, which two has", "noticed: a jump"]}')
+
+    on_db.work(say)
+    found = [f for f in on_db.json("doctor") if f["check"] == "schedulers" and f["status"] == "warning"]
+    assert [f["text"] for f in found] == ["one lacks a.py, which two has", "one noticed: a jump"]
+    assert {f["fix"] for f in found} == {"docs/operations.md, Machines that differ"}
 
 
 def test_the_doctor_stops_at_a_schema_that_is_not_current(empty_dsn: str) -> None:
@@ -242,7 +280,11 @@ def test_the_doctor_names_what_should_answer_at_the_address(
 @pytest.mark.parametrize(
     ("error", "fix"),
     [
-        (SchemaOutOfDate(found="0001", needed=HEAD), "aiosched db migrate"),
+        (SchemaOutOfDate(found=None, needed=HEAD), "aiosched db migrate"),
+        (
+            SchemaOutOfDate(found="0031", needed=HEAD, of_development=True),
+            "use a new database, or empty this one: aiosched db reset",
+        ),
         (SchemaOutOfDate(found="9999", needed=HEAD, newer=True), "upgrade aiosched"),
         (TooManyConnections("none is left"), "end other sessions, or lower database.pool_size"),
         (DatabaseUnreachable("it has gone"), "aiosched serve"),
@@ -300,6 +342,27 @@ def test_the_doctor_looks_at_remote_storage_if_it_is_set(
     assert (found["logs.remote"]["status"], found["logs.remote"]["text"]) == ("ok", f"file://{tmp_path}/logs")
     assert found["xcom.remote"]["status"] == "error"
     assert "xcom.remote = nosuch://bucket cannot be opened" in found["xcom.remote"]["text"]
+
+
+def test_the_doctor_says_whose_output_was_lost(on_db: Cli) -> None:
+    async def lost(db: Database) -> None:
+        async with db.acquire() as conn:
+            run = await add_run(db, "sales", await add_dag(db, "sales"), "one")
+            for number, why in ((1, "No space left on device"), (2, "Read-only file system"), (3, "No such device")):
+                row = UnwrittenRow("node-1", why, 10, "end\n")
+                await unwritten_logs.store(conn, AttemptKey(run, 0, -1, number), row)
+            await conn.execute("UPDATE unwritten_log SET created_at = now() - interval '25 h' WHERE try_number = 3")
+
+    on_db.work(lost)
+
+    (finding,) = [f for f in on_db.json("doctor", code=1) if f["check"] == "logs"]
+
+    assert finding["status"] == "error"
+    assert finding["text"] == (
+        "output of 2 tries could not be written within a day "
+        "(node-1: No space left on device; node-1: Read-only file system)"
+    )
+    assert finding["fix"] == "make room there, and let aiosched write below logs.folder"
 
 
 def test_the_doctor_says_that_files_of_xcoms_are_not_removed(on_db: Cli) -> None:
@@ -390,8 +453,9 @@ def test_values_are_listed_and_written_in_full_wherever_they_are(
         run = await add_run(db, "sales", await add_dag(db, "sales"), "one", state="success")
         await add_task(db, run, 0, "success")
         big = StoredXCom(key="big", path="one.json", size=8, length=2, value='"[1,"')
+        when = XComValue("when", '[{"$aiosched":"date","value":"2026-01-01"}]')
         async with db.acquire() as conn:
-            await upsert_xcoms(conn, [xcom_row(run, 0, -1, one) for one in (big, XComValue("small", "7"))])
+            await upsert_xcoms(conn, [xcom_row(run, 0, -1, one) for one in (big, XComValue("small", "7"), when)])
 
     on_db.work(store)
     url = f"file://{tmp_path}/xcoms"
@@ -400,7 +464,10 @@ def test_values_are_listed_and_written_in_full_wherever_they_are(
     unset = on_db(*words, "--key", "big", code=1)
     monkeypatch.setenv("AIOSCHED__XCOM__REMOTE", url)
 
-    assert [line[:3] for line in on_db.lines(*words)] == [["big", "8", f"{url}/one.json"], ["small", "1", "7"]]
+    assert [line[:3] for line in on_db.lines(*words)] == [
+        ["big", "8", f"{url}/one.json"], ["small", "1", "7"], ["when", "43", '["date 2026-01-01"]'],
+    ]  # fmt: skip
+    assert on_db(*words, "--key", "when").stdout == '[{"$aiosched":"date","value":"2026-01-01"}]\n'
     assert on_db(*words, "--key", "big").stdout == '[1,"é"]\n'
     assert on_db.json(*words, "--key", "small")["value"] == "7"
     assert "xcom.remote is not set here" in unset.stderr
@@ -449,3 +516,22 @@ def test_db_clean_with_nothing_to_do_asks_nothing(on_db: Cli) -> None:
 def test_db_clean_wants_a_time_that_has_passed(on_db: Cli) -> None:
     assert "is in the future" in on_db("db", "clean", "--before", "2999-01-01", code=2).stderr
     assert "write a date" in on_db("db", "clean", "--before", "long ago", code=2).stderr
+
+
+def test_the_doctor_says_what_the_database_has_lost_within_a_week(on_db: Cli) -> None:
+    async def lose(db: Database) -> None:
+        async with db.acquire() as conn:
+            await conn.execute(
+                "INSERT INTO lost_span (noticed_at, lost_from, lost_to, noticed_by, seen, found)"
+                " SELECT now() - ago, '2026-01-01 12:00+0', '2026-01-01 12:00:05+0', 'one',"
+                " 'timeline 1, position 0/9', 'timeline 2, position 0/8'"
+                " FROM unnest(ARRAY[interval '6 days', interval '8 days']) AS ago"
+            )
+
+    on_db.work(lose)
+
+    (found,) = [one for one in on_db.json("doctor", code=1) if one["check"] == "lost span"]
+    assert found["status"] == "warning"
+    assert found["text"].startswith("what was stored from 2026-01-01 12:00:00 to 2026-01-01 12:00:05 UTC may be lost")
+    assert "noticed by one" in found["text"]
+    assert found["text"].endswith("(timeline 1, position 0/9; then timeline 2, position 0/8)")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiosched.cli.base.output import (
-    Exact,
+    ExactInstant,
     Format,
     RunId,
     duration,
@@ -105,7 +105,7 @@ def test_a_table_has_one_line_for_each_row_and_cuts_off_what_does_not_fit(
     columns = {
         "NAME": lambda row: "d" * 80,
         "RUN": lambda row: RunId(run_id),
-        "DATE": lambda row: Exact(AT),
+        "DATE": lambda row: ExactInstant(AT),
         "START": lambda row: AT,
     }
 

@@ -15,7 +15,7 @@ from aiosched.core.values.ids import partition_of
 from aiosched.db.crypto.keyring import new_key
 from aiosched.db.server.engine import Database
 from aiosched.db.server.schema_version import HEAD
-from aiosched.executors.attempt.log_files import log_folder
+from aiosched.remote.log_files import log_folder
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_run, add_task, insert
 

@@ -44,7 +44,7 @@ def requests(cli: Cli) -> list[str]:
 
     async def read(db: Database) -> list[str]:
         async with db.acquire() as conn:
-            return [row["verb"] for row in await conn.fetch("SELECT verb FROM command ORDER BY id")]
+            return [row["verb"] for row in await conn.fetch("SELECT verb FROM request ORDER BY id")]
 
     return cli.work(read)
 
@@ -76,6 +76,9 @@ def test_a_dry_run_of_a_backfill_without_a_scheduler_is_answered_as_its_owner_wo
         ("2025-01-01T00:00:00+00:00", "create"),
         ("2025-01-02T00:00:00+00:00", "create"),
     ]
+    one_day = ("--from", "2025-01-02", "--to", "2025-01-02")
+    said = seeded("backfill", "create", "daily", *one_day, "--dry-run").stderr
+    assert "of logical dates from 2025-01-02 00:00:00 to 2025-01-02 23:59:59 in UTC" in said
     assert requests(seeded) == []
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from aiosched.cli.base.session import open_database
 from aiosched.config import DatabaseSettings, Settings
+from aiosched.db.server.dsn import address_of
 from aiosched.db.server.engine import Database
 from aiosched.errors import DatabaseUnreachable
 from tests.cli.conftest import Cli
@@ -49,6 +50,37 @@ def test_dags_are_listed_for_pipes_and_for_programs(seeded: Cli) -> None:
     assert [row["dag_id"] for row in seeded.json("dag", "list", "--stale")] == ["gone", "refunds", "sales"]
     assert [row["dag_id"] for row in seeded.json("dags", "list", "s*")] == ["sales"]
     assert seeded("dags", "list", "x*").stderr == "no DAG matches x*\n"
+
+
+def test_dags_are_listed_by_tag_and_owner(on_db: Cli) -> None:
+    async def add(db: Database) -> None:
+        await add_dag(db, "sales", tags=["daily", "gold"], owner="ada")
+        await add_dag(db, "stock", tags=["gold"], owner="bob")
+
+    on_db.work(add)
+
+    assert [row["dag_id"] for row in on_db.json("dags", "list", "--tag", "gold")] == ["sales", "stock"]
+    assert [row["dag_id"] for row in on_db.json("dags", "list", "--tag", "gold", "--tag", "daily")] == ["sales"]
+    assert [row["dag_id"] for row in on_db.json("dags", "list", "s*", "--owner", "bob")] == ["stock"]
+    assert on_db("dags", "list", "--tag", "silver").stderr == "no such DAGs\n"
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_dag_whose_file_cannot_be_parsed_is_listed_with_its_state_and_no_next_run(
+    on_db: Cli, is_paused: bool
+) -> None:
+    async def add(db: Database) -> None:
+        due = NOON + timedelta(days=1)
+        broken = {"is_stale": True, "has_import_errors": True}  # as a file that was fine once leaves its DAGs
+        await add_dag(db, "hello", **broken, schedule="@daily", next_dagrun_create_after=due, is_paused=is_paused)
+        await add_dag(db, "removed", is_stale=True, next_dagrun_create_after=due)
+
+    on_db.work(add)
+
+    (hello,) = on_db.lines("dags", "list")
+    assert (hello[:2], "2026-11-21T12:00:00Z" in hello) == (["hello", "error"], False)
+    assert "2026-11-21T12:00:00Z" not in on_db("dags", "list", "--stale").stdout
+    assert "2026-11-21" not in on_db("dags", "show", "removed").stdout
 
 
 def test_a_dag_is_shown_with_its_tasks(seeded: Cli) -> None:
@@ -210,7 +242,27 @@ def test_schedulers_are_checked(on_db: Cli) -> None:
     assert none.stderr == "no scheduler is running\n"
     assert one.stderr == "0 of 1 schedulers alive; 0 of 64 partitions have a living owner\n"
     assert on_db.lines("schedulers", "list")[0][:2] == ["first", "dead"]
+    on_db("schedulers", "check", "--restart", code=1)
     assert on_db("schedulers", "check", "--local", code=1).stderr.startswith("no scheduler on ")
+
+
+@pytest.mark.parametrize("state", ["away", "not migrated", "read-only"])
+def test_a_scheduler_is_not_restarted_for_what_is_wrong_with_the_database(on_db: Cli, state: str) -> None:
+    async def spoil(db: Database) -> None:
+        async with db.acquire() as conn:
+            if state == "not migrated":
+                await conn.execute("DELETE FROM alembic_version")
+            else:
+                name = address_of(db.dsn).database
+                await conn.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+
+    words = ("schedulers", "check", "--local")
+    if state == "away":
+        words += ("--dsn", "postgresql://nobody@127.0.0.1:1/x")
+    else:
+        on_db.work(spoil)
+    on_db(*words, code=5)
+    assert on_db(*words, "--restart").stderr.startswith("a restart would not help: ")
 
 
 def test_an_unreachable_database_is_exit_code_5() -> None:
@@ -230,3 +282,18 @@ async def test_a_connection_that_confuses_the_driver_is_an_unreachable_database(
 
 def test_an_empty_database_is_exit_code_5_and_names_the_command(empty_dsn: str) -> None:
     assert "aiosched db migrate" in Cli(empty_dsn)("dags", "list", code=5).stderr
+
+
+@pytest.mark.slow(but_first=True)
+@pytest.mark.parametrize("yes", ["-y", "--yes"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "cancel", "other"),
+        ("runs", "mark", "other", "latest", "failed"),
+        ("tasks", "mark", "other", "latest", "load", "success"),
+        ("backfill", "cancel", "12345"),
+    ],
+)
+def test_commands_that_ask_nothing_take_the_yes_of_those_that_do(on_db: Cli, words: tuple[str, ...], yes: str) -> None:
+    assert "other" in (said := on_db(*words, yes, code=3).stderr) or "12345" in said

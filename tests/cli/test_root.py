@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.cli.app import Root
+from aiosched.cli.suggestions import MEANT
 from aiosched.errors import DatabaseUnreachable
 from tests.cli.conftest import Cli
 
@@ -41,8 +43,29 @@ def test_help_imports_nothing_heavy_and_no_command() -> None:
         "aiosched.cli.lazy",
         "aiosched.errors",
         "aiosched.lazy",
+        "aiosched.logs",
+        "aiosched.version",
     }
     assert "Usage: aiosched" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("handler", "code"), [("default_int_handler", -signal.SIGINT), ("SIG_IGN", 0)], ids=["terminal", "background"]
+)
+def test_ctrl_c_during_the_imports_says_nothing(handler: str, code: int) -> None:
+    script = (
+        "import os, signal, sys\nfrom aiosched.cli import main\n"
+        f"signal.signal(signal.SIGINT, signal.{handler})\n"
+        "class Pressed:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'aiosched.cli.app': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Pressed)\n"
+        "main(['--version'])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 @pytest.mark.parametrize("name", [name for name, entry in Root.entries.items() if not entry.hidden])
@@ -101,6 +124,13 @@ def test_an_alias_of_a_noun_is_not_in_its_help(cli: Cli) -> None:
         (("trigger", "sales"), "Did you mean 'dags trigger'?"),
         (("tirgger", "sales"), "Did you mean 'dags trigger'?"),
         (("clear", "sales"), "Did you mean 'runs clear' or 'tasks clear'?"),
+        (("tasks", "run", "sales", "load"), "No such command 'run'. Did you mean 'tasks test'?"),
+        (("tasks", "state"), "Did you mean 'tasks show'?"),
+        (("dags", "state"), "Did you mean 'runs show'?"),
+        (("task", "failed-deps"), "Did you mean 'why'?"),
+        (("dags", "cancel", "sales"), "Did you mean 'runs cancel' or 'backfill cancel'?"),
+        (("pools", "unpause"), "Did you mean 'dags unpause'?"),
+        (("runs", "list", "--ownre", "x"), "Possible options: --owner"),
         (("dags", "trigger"), "Usage: aiosched dags trigger [OPTIONS]"),
     ],
 )
@@ -179,3 +209,19 @@ def test_completion_knows_the_commands(tmp_path: Path) -> None:
     done = aiosched(_AIOSCHED_COMPLETE="complete_bash", COMP_WORDS="aiosched dags sh", COMP_CWORD="2")
 
     assert done.stdout.split() == ["show"]
+
+
+@pytest.mark.parametrize(
+    "words", [("dags", "pause", "--owner", "x"), ("dags", "show", "--limit", "1"), ("dags", "show", "--tag")]
+)
+def test_an_option_that_is_not_near_is_not_suggested(cli: Cli, words: tuple[str, ...]) -> None:
+    said = cli(*words, code=2).stderr
+
+    assert "No such option" in said
+    assert "Possible" not in said
+    assert "Did you mean" not in said
+
+
+def test_each_command_that_is_suggested_exists(cli: Cli) -> None:
+    for command in MEANT.values():
+        assert "Usage" in cli(*command.split(), "--help").stdout

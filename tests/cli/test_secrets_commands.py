@@ -266,6 +266,7 @@ def test_the_environment_of_dags_is_no_unknown_setting(cli: Cli, monkeypatch: py
     cli("config", "get", "core.parallelism")
 
 
+@pytest.mark.slow
 def test_the_embedded_database_has_its_own_key(short_path: Path) -> None:
     cli = Cli(home=short_path)
     cli("db", "migrate")

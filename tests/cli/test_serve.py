@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -181,6 +182,7 @@ def test_a_reader_that_goes_away_does_not_end_it(tmp_path: Path, dsn: str) -> No
     assert watched.json("runs", "show", "once")["state"] == "success"
 
 
+@pytest.mark.slow
 def test_run_duration_ends_it_in_order(tmp_path: Path, dsn: str) -> None:
     with serve(tmp_path, dsn, "--run-duration", "1") as process:
         assert wait_for(process, "ready")["version"]
@@ -233,9 +235,11 @@ def test_a_parser_alone_fills_the_database_and_requests_from_before_a_scheduler_
             2,
             "there are scheduler, web, parser, worker-api. Did you mean scheduler?",
         ),
-        (("--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
+        (("--no-wait", "--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
+        (("--until-idle", "--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
+        (("--no-wait", "--role", "parser", "--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
         (("--dsn", "mysql://x"), 2, "must look like postgresql://"),
-        (("--role", "web", "--dags", "nowhere", "--dsn", "postgresql://nobody@127.0.0.1:1/x"), 5, "127.0.0.1:1"),
+        (("--role", "web", "--dags", "nowhere", "--dsn", "mysql://x"), 2, "must look like postgresql://"),
     ],
 )
 def test_what_cannot_work_is_said_at_once(
@@ -338,3 +342,20 @@ def test_the_web_server_ends_before_its_embedded_database(tmp_path: Path, short_
     assert process.returncode == 0
     assert web["url"].startswith("http://127.0.0.1:")
     assert "Traceback" not in said
+
+
+@pytest.mark.slow  # a process that starts
+@pytest.mark.parametrize("how", ["flag", "variable", "file"])
+def test_a_port_that_was_chosen_and_is_in_use_ends_serve(
+    on_db: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        match how:
+            case "variable":
+                monkeypatch.setenv("AIOSCHED__WEB__PORT", port)
+            case "file":
+                (tmp_path / "aiosched.toml").write_text(f"[web]\nport = {port}\n")
+        (tmp_path / "dags").mkdir(exist_ok=True)
+        done = on_db("serve", *(("--port", port) if how == "flag" else ()), code=2)
+    assert f"Port {port} of 127.0.0.1 is in use" in done.stderr

@@ -14,7 +14,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from aiosched.cli.serve.peers import Peers, PeerScheduler, Together, number_of_schedulers, settings_of_each
+from aiosched.cli.serve.peers import Peers, PeerScheduler, SchedulerGroup, number_of_schedulers, settings_of_each
 from aiosched.config import Settings
 from aiosched.config.sections import ExecutorSettings, SchedulerSettings
 from aiosched.db.server.engine import Database
@@ -158,7 +158,7 @@ async def test_one_that_does_not_answer_holds_nobody_up_beyond_the_grace(
         peer._has_announced.set()
 
     async with asyncio.timeout(PATIENCE):
-        assert await Together(cast("Any", Ours()), [peer]).drain(0.3) == [True, False]
+        assert await SchedulerGroup(cast("Any", Ours()), [peer]).drain(0.3) == [True, False]
 
     seconds = peer._answer_seconds + (0.3 if announces else 0.0)
     assert [record.getMessage() for record in caplog.records] == [

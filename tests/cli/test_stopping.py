@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from dataclasses import dataclass, field
 
 import pytest
@@ -48,6 +50,40 @@ async def test_one_request_drains_and_then_stops(capsys: pytest.CaptureFixture[s
     assert await ending is True
     assert scheduler.calls == [("drain", 30), ("stop", 0.0)]
     assert capsys.readouterr().err == "stopping: 1 task still runs, 30 s left: sales load (12.0 s)\n"
+
+
+@pytest.mark.slow(but_first=True)
+@pytest.mark.usefixtures("hangup")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_is_a_request_to_drain(number: signal.Signals) -> None:
+    requests, before = StopRequests(), signal.getsignal(signal.SIGINT)
+    requests.install()
+    try:
+        os.kill(os.getpid(), number)
+        await requests.asked.wait()
+
+        assert requests.count == 1
+    finally:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().remove_signal_handler(each)
+        signal.signal(signal.SIGINT, before)
+
+
+async def test_a_closed_terminal_stops_nothing_that_nohup_has_started() -> None:
+    requests, before = StopRequests(), signal.getsignal(signal.SIGINT)
+    usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    requests.install()
+    try:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await requests.asked.wait()
+
+        assert requests.count == 1
+    finally:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().remove_signal_handler(each)
+        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGHUP, usual)
 
 
 async def test_what_outlives_the_grace_is_named_and_ended(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,8 @@ def test_a_team_gets_the_dags_of_its_folders(on_db: Cli, dsn: str) -> None:
         (("add-folder", "ml", "../x"), 2, "is no folder"),
         (("remove-folder", "ml", "sales"), 3, "has no folder 'sales'"),
         (("delete", "sale", "--yes"), 3, "Did you mean sales?"),
+        (("move-dag", "nothing", "--team", "ml"), 3, "no DAG 'nothing'"),
+        (("move-dag", "nothing", "--team", "sale"), 3, "Did you mean sales?"),
     ],
 )
 def test_what_cannot_be_is_told(on_db: Cli, words: tuple[str, ...], code: int, said: str) -> None:

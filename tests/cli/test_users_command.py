@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from aiosched.db.people import accounts, web_sessions
+from aiosched.db.people.local_logins import make_local_user
 from aiosched.web.auth.passwords import hash_token
 from tests.cli.conftest import Cli
 
@@ -30,6 +32,16 @@ def test_a_person_is_added_changed_and_removed(on_db: Cli) -> None:
     ]
     assert "password" not in before[0]
     assert [user["name"] for user in on_db.json("users", "list")] == ["ann"]
+
+
+@pytest.mark.parametrize(("option", "left"), [((), 0), (("--keep-tokens",), 1)])
+def test_another_password_ends_tokens_unless_they_are_kept(on_db: Cli, option: Sequence[str], left: int) -> None:
+    create(on_db, "bob", "viewer")
+    on_db("tokens", "create", "bob")
+
+    on_db("users", "password", "bob", *option, input="another horse\n")
+
+    assert len(on_db.json("tokens", "list")) == left
 
 
 @pytest.mark.parametrize(
@@ -64,6 +76,23 @@ def test_a_token_is_printed_once_and_can_be_revoked(on_db: Cli) -> None:
     assert on_db("tokens", "create", "nobody", code=3).stderr
 
 
+def test_a_token_for_somebody_who_is_not_there_says_whose_it_can_be(on_db: Cli) -> None:
+    """As after `aiosched serve` without any login: its user is called local, not admin."""
+    service = "aiosched users create admin --role viewer --service"
+    said = on_db("tokens", "create", "admin", code=3).stderr
+    assert service in said
+    assert "local" not in said
+    on_db.work(make_local_user)
+    said = on_db("tokens", "create", "admin", code=3).stderr
+    assert "aiosched tokens create local. " in said
+
+    on_db("tokens", "create", "local")
+    on_db(*service.split()[1:])
+    on_db("tokens", "create", "admin")
+    assert {row["owner"] for row in on_db.json("tokens", "list")} == {"local", "admin"}
+    assert "'a; b' --role" in on_db("tokens", "create", "a; b", code=3).stderr
+
+
 def test_sessions_are_listed_and_ended(on_db: Cli) -> None:
     create(on_db, "ann", "viewer")
     for number in range(2):
@@ -77,7 +106,7 @@ def test_sessions_are_listed_and_ended(on_db: Cli) -> None:
     ended = on_db.json("users", "log-out", "ann")
 
     assert [(one["user"], one["address"], one["agent"]) for one in listed] == [("ann", "192.0.2.7", "Firefox")] * 2
-    assert ended == {"name": "ann", "ended": 2}
+    assert ended == {"name": "ann", "ended": 2, "tokens": 0}
     assert on_db.json("users", "sessions", "ann") == []
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import httpx2
 import pytest
 from fastapi import FastAPI
 
 from aiosched.authoring import DAG, task
-from aiosched.client import ApiProblem, Client, Waits
+from aiosched.client import ApiProblem, Client
 from aiosched.config import Settings, WebSettings
-from aiosched.errors import NotFound, Refused
+from aiosched.errors import NotAnswered, NotFound, Refused
 from aiosched.scheduler import Scheduler
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -49,6 +50,20 @@ async def test_a_run_is_made_awaited_and_shown(client: Client) -> None:
     assert [text async for text in client.log("sales", run.run_id, "load")] == []
 
 
+async def test_runs_are_made_in_batches(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiosched.client.client._BATCH", 3)
+    days = [datetime(2026, 1, 1, n, tzinfo=UTC) for n in range(7)]
+
+    runs = ({"conf": {"n": n}, "logical_date": day} for n, day in enumerate(days))
+    made = await client.trigger_batch("sales", runs, unpause=True)
+    again = await client.trigger_batch("sales", [{"logical_date": days[0]}, {"run_id": "new"}])
+
+    assert [(run.error, run.command) for run in made] == [(None, None)] * 7
+    assert [(run.run_id, bool(run.error)) for run in again] == [(None, True), ("new", False)]
+    ended = await client.wait("sales", made[6].run_id or "", timeout=30)
+    assert (ended.state, ended.conf, ended.logical_date) == ("success", {"n": 6}, days[6])
+
+
 async def test_pausing_clearing_and_marking(client: Client) -> None:
     run = await client.trigger("sales", unpause=True)
     await client.wait("sales", run.run_id, timeout=30)
@@ -74,6 +89,24 @@ async def test_a_backfill_is_planned_before_it_is_made(client: Client) -> None:
 
     assert (planned.id, len(planned.dates), made.id) == (None, 2, 1)
     assert [one.total async for one in client.backfills(dag_id="sales")] == [2]
+
+
+async def test_a_date_is_that_whole_day(client: Client) -> None:
+    day = date(2026, 1, 2)
+
+    planned = await client.backfill("sales", day, day, dry_run=True)
+    await client.backfill("sales", day, day)
+    cleared = await client.clear("sales", first=day, final=day, dry_run=True)
+
+    assert [one.logical_date for one in planned.dates] == ["2026-01-02T00:00:00+00:00"]
+    assert (planned.first, planned.final, planned.timezone, planned.left_out) == (
+        "2026-01-02T00:00:00+00:00",
+        "2026-01-02T23:59:59.999999+00:00",
+        "UTC",
+        None,
+    )
+    (run,) = [one.run_id async for one in client.runs(dag_id="sales", run_type=["backfill"])]
+    assert cleared.runs == [run]
 
 
 async def test_pools_health_and_schedulers(client: Client) -> None:
@@ -103,7 +136,8 @@ async def test_a_request_that_waits_says_so(
 ) -> None:
     monkeypatch.setattr("aiosched.web.requests.request_client.ANSWER_SECONDS", 0.0)
 
-    with pytest.raises(Waits) as waits:
+    with pytest.raises(NotAnswered) as waits:
         await client.unpause("sales")
 
-    assert (await client.command(waits.value.command)).verb == "unpause"
+    done = await client.outcome(waits.value.number, timeout=PATIENCE)
+    assert (done.verb, done.state) == ("unpause", "applied")

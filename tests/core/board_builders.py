@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from board_player import NOW, Ending, board_of, new_run, report_of
-
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import TaskEvent, TaskState
+from tests.core.board_player import NOW, Ending, board_of, new_run, report_of
 
 SUCCESS, FAILED, SKIPPED, RESCHEDULED, LOST = (
     Outcome.SUCCESS,

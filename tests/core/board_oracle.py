@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trigger_rule_oracle import REMOVED, RUN, SKIP, UPSTREAM_FAILED, WAIT, expected
-
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.run.board import Board, Instance
+from tests.core.trigger_rule_oracle import REMOVED, RUN, SKIP, UPSTREAM_FAILED, WAIT, expected
 
 FINISHED = {"success", "failed", "skipped", "upstream_failed", "removed"}
 

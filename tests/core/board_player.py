@@ -20,9 +20,6 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
-from board_oracle import verdict
-from run_transitions import RUN_TRANSITIONS, RunTimes, run_times_after
-from trigger_rule_oracle import RUN, WAIT
 
 from aiosched.core.graph.branching import skipped_by
 from aiosched.core.graph.graph import Graph
@@ -32,6 +29,9 @@ from aiosched.core.run.board import MAX_LOSSES, SKIPPED_DOWNSTREAM, Board, Effec
 from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import AttemptKey, Outcome, Report, RunInfo, SkipDecision
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TRANSITIONS, RunState, TaskState
+from tests.core.board_oracle import verdict
+from tests.core.run_transitions import RUN_TRANSITIONS, RunTimes, run_times_after
+from tests.core.trigger_rule_oracle import RUN, WAIT
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEGAL = {(old, new) for (old, _), new in TRANSITIONS.items()}

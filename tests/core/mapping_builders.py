@@ -6,14 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from board_player import NOW, Ending, board_of, new_run, report_of
-
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.messages import Outcome, XComValue
 from aiosched.core.values.states import RunState, TaskState
+from tests.core.board_player import NOW, Ending, board_of, new_run, report_of
 
 
 def begun(*tasks: TaskSpec) -> Board:

@@ -72,7 +72,7 @@ def allocate(candidates: Iterable[Candidate], given: Room) -> Grant:
     """What one pass over these candidates alone takes, and the reason of each of the others."""
     waiting = list(candidates)
     queue = queue_of(*waiting)
-    taken = queue.take(given).taken
+    taken = queue.take(given, 0.0).taken
     return Grant(taken, [(c, str(queue.reason(c.key))) for c in waiting if c.key in queue])
 
 

@@ -12,20 +12,19 @@ from hypothesis import strategies as st
 from aiosched.core.alerts.decision import (
     LONGEST_PAUSE,
     Alert,
-    AlertAgain,
     AlertMessage,
     Change,
     Fact,
     Facts,
-    Open,
-    Owe,
+    OpenAlert,
+    RepeatAlert,
+    UpdateAlert,
     decide,
     due,
     meets,
     pause_after,
 )
-from aiosched.core.alerts.quiet import quiet_hours
-from aiosched.core.alerts.rules import AlertKind, AlertRule, DagLabels, DagSelection, problem_of
+from aiosched.core.alerts.rules import AlertKind, AlertRule, DagLabels, DagSelection, problem_of, quiet_hours
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 NIGHT = NOON + timedelta(hours=11)
@@ -82,6 +81,8 @@ def test_a_rule_selects_by_id_tag_and_owner(selection: DagSelection, is_met: boo
         (a_rule(AlertKind.RUN_LONG), a_fact(AlertKind.RUN_LONG), False),
         (a_rule(AlertKind.RUN_LONG, factor=3.0), a_fact(AlertKind.RUN_LONG, usual=60.0), False),
         (a_rule(AlertKind.RUN_LONG, factor=3.0, seconds=30.0), a_fact(AlertKind.RUN_LONG, usual=60.0), True),
+        (a_rule(AlertKind.RUN_LONG, seconds=40.0), a_fact(AlertKind.RUN_LONG, usual=60.0), False),
+        (a_rule(AlertKind.RUN_LONG, seconds=39.0), a_fact(AlertKind.RUN_LONG, usual=60.0), True),
         (a_rule(AlertKind.RUN_FAILED), a_fact(), False),
     ],
 )
@@ -92,23 +93,23 @@ def test_a_rule_is_met_by_what_lasts_long_enough(rule: AlertRule, fact: Fact, is
 def test_what_is_true_opens_one_alert_and_no_second_one() -> None:
     rule, fact = a_rule(), a_fact()
 
-    assert changes(rule, fact) == [Open(rule, fact, NOON)]
+    assert changes(rule, fact) == [OpenAlert(rule, fact, NOON)]
     assert changes(rule, fact, alerts=(an_alert(),)) == []
 
 
 def test_what_is_no_longer_true_has_recovered_unless_not_everything_was_read() -> None:
     told = an_alert(told_at=NOON)
 
-    assert changes(a_rule(), alerts=(told,)) == [Owe(7, AlertMessage.RECOVERED, NOON, recovers=True)]
+    assert changes(a_rule(), alerts=(told,)) == [UpdateAlert(7, AlertMessage.RECOVERED, NOON, recovers=True)]
     assert changes(a_rule(), alerts=(told,), cut=True) == []
 
 
 def test_an_event_opens_an_alert_even_if_it_is_over_and_the_next_pass_recovers_it() -> None:
     rule, fact = a_rule(AlertKind.RUN_FAILED), a_fact(AlertKind.RUN_FAILED)
 
-    assert changes(rule, fact, over=True) == [Open(rule, fact, NOON)]
+    assert changes(rule, fact, over=True) == [OpenAlert(rule, fact, NOON)]
     assert changes(rule, fact, over=True, alerts=(an_alert(told_at=NOON),)) == [
-        Owe(7, AlertMessage.RECOVERED, NOON, recovers=True)
+        UpdateAlert(7, AlertMessage.RECOVERED, NOON, recovers=True)
     ]
     assert changes(rule, fact, alerts=(an_alert(told_at=NOON),)) == []
 
@@ -124,7 +125,7 @@ def test_an_event_that_was_acted_on_or_is_older_than_its_rule_opens_nothing() ->
 def test_a_newer_event_belongs_to_the_open_alert() -> None:
     rule, fact = a_rule(AlertKind.RUN_FAILED), a_fact(AlertKind.RUN_FAILED, at=NOON + SECOND)
 
-    assert changes(rule, fact, alerts=(an_alert(),), over=True) == [AlertAgain(7, fact)]
+    assert changes(rule, fact, alerts=(an_alert(),), over=True) == [RepeatAlert(7, fact)]
 
 
 def test_a_reminder_is_due_so_long_after_the_last_delivery() -> None:
@@ -132,7 +133,9 @@ def test_a_reminder_is_due_so_long_after_the_last_delivery() -> None:
 
     later = NOON + timedelta(minutes=10)
     assert changes(rule, a_fact(), alerts=(told,), now=later - SECOND) == []
-    assert changes(rule, a_fact(), alerts=(told,), now=later) == [Owe(7, AlertMessage.REMINDER, later)]
+    assert changes(rule, a_fact(), alerts=(told,), now=later) == [
+        UpdateAlert(7, AlertMessage.REMINDER, later, recovers=False)
+    ]
     assert changes(rule, a_fact(), alerts=(replace(told, owes=AlertMessage.REMINDER),), now=later) == []
 
 
@@ -142,13 +145,26 @@ def test_what_opens_in_quiet_hours_is_said_when_they_end_unless_it_is_over_by_th
     morning = datetime(2026, 3, 3, 7, tzinfo=UTC)
     held = an_alert(opened_at=NIGHT, owes=AlertMessage.OPENED, deliver_at=morning)
 
-    assert isinstance(opened, Open)
+    assert isinstance(opened, OpenAlert)
     assert opened.deliver_at == morning
     assert due({1: rule}, [held], morning - SECOND) == []
     assert due({1: rule}, [held], morning) == [held]
-    assert changes(rule, alerts=(held,), now=NIGHT) == [Owe(7, None, None, recovers=True)]
+    assert changes(rule, alerts=(held,), now=NIGHT) == [UpdateAlert(7, None, None, recovers=True)]
     assert changes(rule, alerts=(replace(held, failures=1),), now=NIGHT) == [
-        Owe(7, AlertMessage.RECOVERED, morning, recovers=True)
+        UpdateAlert(7, AlertMessage.RECOVERED, morning, recovers=True)
+    ]
+
+
+@pytest.mark.parametrize(("failures", "hours"), [(0, 0), (2, 8)], ids=["held for quiet hours", "delivery has failed"])
+def test_a_recovery_waits_for_the_pause_of_failures_but_not_for_quiet_hours_that_are_no_more(
+    failures: int, hours: int
+) -> None:
+    reminder = an_alert(
+        told_at=NOON, owes=AlertMessage.REMINDER, deliver_at=NIGHT + timedelta(hours=8), failures=failures
+    )  # fmt: skip
+
+    assert changes(a_rule(), alerts=(reminder,), now=NIGHT) == [
+        UpdateAlert(7, AlertMessage.RECOVERED, NIGHT + timedelta(hours=hours), recovers=True)
     ]
 
 
@@ -202,7 +218,7 @@ def test_deliveries_that_fail_are_repeated_ever_more_rarely() -> None:
     pauses = [pause_after(failures) for failures in range(1, 12)]
 
     assert pauses == sorted(pauses)
-    assert (pauses[0], pauses[-1]) == (30.0, LONGEST_PAUSE)
+    assert (pauses[:3], pauses[-1]) == ([30.0, 60.0, 120.0], LONGEST_PAUSE)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30), st.booleans())
@@ -217,11 +233,11 @@ def test_each_opening_is_announced_once_and_each_recovery_follows_it(
         now = NOON + timedelta(minutes=10 * number)
         facts = Facts([a_fact(at=now)] if is_true else [])
         for change in decide([rule], facts, list(alerts.values()), now, handled={}):
-            if isinstance(change, Open):
+            if isinstance(change, OpenAlert):
                 alerts[number] = Alert(
                     number, 1, "sales", now, now, owes=AlertMessage.OPENED, deliver_at=change.deliver_at
                 )  # fmt: skip
-            elif isinstance(change, Owe):
+            elif isinstance(change, UpdateAlert):
                 over = now if change.recovers else None
                 alerts[change.alert] = replace(
                     alerts[change.alert], owes=change.message, deliver_at=change.deliver_at, recovered_at=over

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiosched.core.creation.awaited import NONE_AWAITED, Awaited, Standing, find_awaited, who_waits_for
+from aiosched.core.creation.awaited import NONE_AWAITED, AwaitedRuns, WaitingRun, find_awaited, who_waits_for
 from aiosched.core.creation.run_creation import runs_to_start
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,43 +20,43 @@ class Waiting:
     run_after: datetime = NOW
 
 
-def still(waits_for: int | None, group: int | None = None) -> Standing:
-    return Standing(group, waits_for, stands_still=True)
+def still(waits_for: int | None, group: int | None = None) -> WaitingRun:
+    return WaitingRun(group, waits_for, stands_still=True)
 
 
 def test_a_queued_run_is_awaited_directly_or_through_running_and_queued_ones() -> None:
-    running = {5: still(4), 4: still(3), 9: Standing(None)}
+    running = {5: still(4), 4: still(3), 9: WaitingRun(None)}
 
-    assert find_awaited(running, {3: 2, 2: 1}) == Awaited({2: 4, 3: 4}, frozenset({2}), frozenset())
+    assert find_awaited(running, {3: 2, 2: 1}) == AwaitedRuns({2: 4, 3: 4}, frozenset({2}), frozenset())
     assert who_waits_for(2, running, {3: 2, 2: 1}) == 5
-    assert who_waits_for(1, {9: Standing(None)}, {}) is None
+    assert who_waits_for(1, {9: WaitingRun(None)}, {}) is None
 
 
 def test_nobody_waits_for_a_run_behind_one_that_is_at_work() -> None:
-    assert find_awaited({5: still(4), 4: Standing(None)}, {3: None}) is NONE_AWAITED
+    assert find_awaited({5: still(4), 4: WaitingRun(None)}, {3: None}) is NONE_AWAITED
     assert find_awaited({5: still(4)}, {}) is NONE_AWAITED  # the run before is over
 
 
 def test_one_that_follows_a_run_which_is_not_over_is_none_of_the_first() -> None:
-    found = find_awaited({5: still(4), 3: Standing(None)}, {4: 3})
+    found = find_awaited({5: still(4), 3: WaitingRun(None)}, {4: 3})
 
     assert (found.by, found.first) == ({4: 5}, frozenset())
 
 
 def test_a_limit_stands_still_when_all_its_running_runs_do() -> None:
-    running = {5: still(4), 6: still(5), 7: still(6, group=1), 8: Standing(1)}
+    running = {5: still(4), 6: still(5), 7: still(6, group=1), 8: WaitingRun(1)}
 
     assert find_awaited(running, {4: None}).still == {None}
 
 
-def started(*queued: Waiting, running: int, limit: int = 2, awaited: Awaited) -> list[int]:
+def started(*queued: Waiting, running: int, limit: int = 2, awaited: AwaitedRuns) -> list[int]:
     decision = runs_to_start(queued, now=NOW, limits={None: limit}, running={None: running}, awaited=awaited)
     assert {run.key for run in queued} == {run.key for run in decision.started} | decision.waiting.keys()
     return [run.key for run in decision.started]
 
 
 ONE, TWO, THREE = Waiting(1), Waiting(2), Waiting(3)
-FOR_THREE = Awaited({3: 9}, frozenset({3}), frozenset({None}))
+FOR_THREE = AwaitedRuns({3: 9}, frozenset({3}), frozenset({None}))
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ FOR_THREE = Awaited({3: 9}, frozenset({3}), frozenset({None}))
         (4, 2, FOR_THREE, [3]),
         (1, 3, FOR_THREE, [3, 1]),
         (2, 0, FOR_THREE, []),
-        (2, 2, Awaited({3: 9}, frozenset({3})), []),
-        (2, 2, Awaited({3: 9}, frozenset(), frozenset({None})), []),
-        (2, 2, Awaited({2: 9, 3: 9}, frozenset({2, 3}), frozenset({None})), [2]),
-        (1, 2, Awaited({2: 9, 3: 9}, frozenset({2, 3}), frozenset({None})), [2]),
+        (2, 2, AwaitedRuns({3: 9}, frozenset({3})), []),
+        (2, 2, AwaitedRuns({3: 9}, frozenset(), frozenset({None})), []),
+        (2, 2, AwaitedRuns({2: 9, 3: 9}, frozenset({2, 3}), frozenset({None})), [2]),
+        (1, 2, AwaitedRuns({2: 9, 3: 9}, frozenset({2, 3}), frozenset({None})), [2]),
     ],
 )
 def test_awaited_runs_go_first_and_one_of_them_beyond_a_limit_that_stands_still(
-    running: int, limit: int, awaited: Awaited, who: list[int]
+    running: int, limit: int, awaited: AwaitedRuns, who: list[int]
 ) -> None:
     assert started(ONE, TWO, THREE, running=running, limit=limit, awaited=awaited) == who
 

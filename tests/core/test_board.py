@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from board_builders import FAILED, RESCHEDULED, SKIPPED, SUCCESS, end, grant, of, run, seconds, started, states
-from board_player import FAIL_NOW, NOW, Ending, board_of, counts_of, new_run, play, report_of
-from graph_builders import graph, setup, task, teardown
 
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.run.board import Board, Instance
@@ -19,6 +16,21 @@ from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.instants import LATEST
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import RunState, TaskState
+from tests.core.board_builders import (
+    FAILED,
+    RESCHEDULED,
+    SKIPPED,
+    SUCCESS,
+    end,
+    grant,
+    of,
+    run,
+    seconds,
+    started,
+    states,
+)
+from tests.core.board_player import FAIL_NOW, NOW, Ending, board_of, counts_of, new_run, play, report_of
+from tests.core.graph_builders import graph, setup, task, teardown
 
 # -- a run's way through its tasks ----------------------------------------------------------
 

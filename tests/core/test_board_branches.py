@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from board_builders import FAILED, LOST, RESCHEDULED, end, of, seconds, started, states
-from board_player import NOW, board_of, counts_of, new_run, play, report_of
-from graph_builders import graph, in_a_mapped_group, task
 
 from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Instance
 from aiosched.core.values.messages import Outcome, SkipDecision, XComValue
 from aiosched.core.values.states import TaskState
+from tests.core.board_builders import FAILED, LOST, RESCHEDULED, end, of, seconds, started, states
+from tests.core.board_player import NOW, board_of, counts_of, new_run, play, report_of
+from tests.core.graph_builders import graph, in_a_mapped_group, task
 
 TO_A = SkipDecision(followed=("a",))
 STOP = SkipDecision(skipped=("a", "b", "join"))

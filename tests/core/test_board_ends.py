@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from board_builders import FAILED, SKIPPED, SUCCESS, end, grant, of, run, seconds, started, states
-from board_player import NOW, Ending, board_of, new_run, play, report_of
-from graph_builders import graph, setup, task, teardown
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.messages import SkipDecision
 from aiosched.core.values.states import RunState, TaskState
+from tests.core.board_builders import FAILED, SKIPPED, SUCCESS, end, grant, of, run, seconds, started, states
+from tests.core.board_player import NOW, Ending, board_of, new_run, play, report_of
+from tests.core.graph_builders import graph, setup, task, teardown
 
 
 class TestTeardowns:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from board_player import FAIL_NOW, Ending, Player, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.run.board import MAX_LOSSES
 from aiosched.core.values.messages import Outcome, SkipDecision
+from tests.core.board_player import FAIL_NOW, Ending, Player, Script
 
 ANY_RULE = sorted(set(TriggerRule) - {TriggerRule.ALL_DONE_SETUP_SUCCESS})
 CALM_RULES = [TriggerRule.ALL_SUCCESS, TriggerRule.ALL_DONE, TriggerRule.ALWAYS, TriggerRule.NONE_FAILED]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from graph_builders import dags, graph, names, setup, task, teardown
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from aiosched.core.graph.branching import skipped_by
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
+from tests.core.graph_builders import dags, graph, names, setup, task, teardown
 
 # branch → a, b, c, join; a → join; far hangs behind b; inside a group: c
 BRANCHING = graph(

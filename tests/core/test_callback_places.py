@@ -1,4 +1,4 @@
-"""Which callbacks run next: core/slots/callback_places.py."""
+"""Which callbacks run next: core/slots/fairness.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.slots.callback_places import next_callbacks
+from aiosched.core.slots.fairness import next_callbacks
 
 DAGS = st.sampled_from("abcde")
 

@@ -8,11 +8,11 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slot_builders import dag_room, needs, room
 
 from aiosched.core.slots.allocation import Candidate, PoolRoom
 from aiosched.core.slots.competing_demands import TURN, CompetingDemand, Demand, DemandPlace
 from aiosched.core.slots.waiting import WaitingQueue
+from tests.core.slot_builders import dag_room, needs, room
 
 LIMIT = 600.0
 
@@ -82,7 +82,7 @@ def test_slots_are_left_to_a_rival_with_a_higher_weight_and_the_rest_is_taken() 
     etl = pool(8, 4, Demand(normal(5), 1, 3))
     best, second, third = needs(weight=9), needs(weight=3), needs(weight=2)
 
-    grant = queue_of(best, second, third).take(room(etl=etl))
+    grant = queue_of(best, second, third).take(room(etl=etl), 0.0)
 
     assert grant.taken == [best]
     assert etl.winners == [10]
@@ -93,10 +93,10 @@ def test_slots_are_left_to_a_rival_with_a_higher_weight_and_the_rest_is_taken() 
 
 def test_a_rival_that_does_not_fit_is_passed_over_unless_it_is_overdue() -> None:
     small = needs(weight=1)
-    assert queue_of(small).take(room(etl=pool(4, 2, Demand(normal(5), 3, 3)))).taken == [small]
+    assert queue_of(small).take(room(etl=pool(4, 2, Demand(normal(5), 3, 3))), 0.0).taken == [small]
 
     etl = pool(4, 2, Demand(overdue(), 3, 3))
-    assert queue_of(needs(weight=1)).take(room(etl=etl)).taken == []
+    assert queue_of(needs(weight=1)).take(room(etl=etl), 0.0).taken == []
     assert (etl.open, etl.kept, etl.winners) == (0, 2, [])  # nobody is woken for what is not enough
 
 
@@ -105,7 +105,7 @@ def test_rivals_for_another_pool_take_nothing_away() -> None:
 
     given_room = room(etl=pool(1, 0, Demand(normal(9), 1, 1)), other=1)
 
-    assert queue_of(candidate).take(given_room).taken == [candidate]
+    assert queue_of(candidate).take(given_room, 0.0).taken == [candidate]
 
 
 def test_a_demand_names_the_first_that_lacks_nothing_but_slots() -> None:

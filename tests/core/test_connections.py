@@ -46,6 +46,8 @@ def test_a_uri_is_read_as_airflow_reads_it(uri: str, fields: dict[str, Any]) -> 
         ("no type at all", "does not begin with a type"),
         ("postgres://user:hunter2#x@host", "no readable host and port"),
         ("postgres://host:port", "no readable host and port"),
+        ("postgres://host:" + "9" * 5_000, "no readable host and port"),
+        ("postgres://:[" + "@[a" * 200_000 + "#", "no readable host and port"),
         ("postgres://host:70000", "1 to 65535"),
         ('{"conn_type": "x", "hots": "typo"}', "has no field hots"),
         ('{"conn_type": "x", "port": "many"}', "1 to 65535"),

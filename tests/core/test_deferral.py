@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from board_builders import end, of, run, seconds, started, states
-from board_player import NOW
 
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.run.board import Board
 from aiosched.core.run.deferral import Deferred, trigger_key
 from aiosched.core.values.messages import AttemptKey, Deferral, Outcome, Report
 from aiosched.core.values.states import RunState, TaskState
+from tests.core.board_builders import end, of, run, seconds, started, states
+from tests.core.board_player import NOW
 
 WAIT = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on", timeout=60.0)
 A, B = TaskSpec(task_id="a", operator="T"), TaskSpec(task_id="b", operator="T")

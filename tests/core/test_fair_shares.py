@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.slots.fair_shares import fair_shares
+from aiosched.core.slots.fairness import fair_shares
 
 
 @pytest.mark.parametrize(

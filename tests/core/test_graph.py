@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from graph_builders import dags, graph, names, setup, task, teardown
 from hypothesis import given
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, GroupSpec, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.errors import DagCycleError, DagError, DuplicateTaskError
+from tests.core.graph_builders import dags, graph, names, setup, task, teardown
 from tests.line_counts import lines_of
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from board_player import NOW, board_of, counts_of, new_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +34,7 @@ from aiosched.core.run.board import Effects, Instance
 from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.states import FINISHED, RunState, TaskState
+from tests.core.board_player import NOW, board_of, counts_of, new_run
 
 RULES = ["all_success"] * 4 + ["all_done", "none_failed", "one_success", "none_failed_min_one_success", "one_failed"]
 Place = tuple[int, int]
@@ -190,6 +190,9 @@ class Play:
         effects = self.board.effects
         for i in effects.rows.expanded:
             self.rows[i.task, 0] = msgspec.structs.replace(self.rows.pop((i.task, -1)), map_index=0)
+        for i in effects.rows.collapsed:
+            self.rows[i.task, -1] = msgspec.structs.replace(self.rows.pop((i.task, 0)), map_index=-1)
+            self.values.pop((i.task, 0), None)
         for i in effects.rows.created:
             assert (i.task, i.map_index) not in self.rows
             self.rows[i.task, i.map_index] = Instance(i.task, i.map_index, max_tries=i.max_tries)
@@ -227,7 +230,8 @@ class Play:
         for task in range(len(self.story.graph)):
             indexes = [i.map_index for i in self.board if i.task == task and i.state is not TaskState.REMOVED]
             everything = [i.map_index for i in self.board if i.task == task]
-            assert everything in ([-1], list(range(len(everything)))), "0..n-1 or exactly -1 (14)"
+            collapsed = everything[0] < 0 and indexes in ([-1], [])  # others were there before a clear
+            assert collapsed or everything == list(range(len(everything))), "0..n-1 or exactly -1 (14)"
             assert len(set(indexes)) == len(indexes)
 
     @property

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from graph_builders import over
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.core.graph.mapping import check_producers, json_length, literal_size, size_of
+from aiosched.core.graph.mapping import check_producers, literal_size, size_of
 from aiosched.core.graph.spec import Concatenated, LiteralLength, MapInput, MappingSpec, TaskOutput, Zipped
 from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.values.states import TaskState
+from aiosched.core.values.typed_json import json_length
+from tests.core.graph_builders import over
 
 KNOWN = {"two": 2, "three": 3, "none": 0}
 TWO, THREE, UNKNOWN = TaskOutput("two"), TaskOutput("three"), TaskOutput("unknown")

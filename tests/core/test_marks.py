@@ -6,20 +6,34 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from board_builders import FAILED, LOST, RESCHEDULED, SUCCESS, end, of, run, seconds, shut_down, started, states
-from board_player import NOW, Ending, board_of, new_run
-from graph_builders import dags, graph, setup, task, teardown
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec, TaskSpec
+from aiosched.core.requests.instance_changes import choose
+from aiosched.core.requests.requests import Clear
+from aiosched.core.requests.selection import select_tasks
 from aiosched.core.run.board import Board, Instance
-from aiosched.core.run.clearing import choose, select_tasks
 from aiosched.core.values.messages import Deferral, Outcome, Report
 from aiosched.core.values.retries import MOST_TRIES
 from aiosched.core.values.states import FINISHED, RUN_FINISHED, RunState, TaskState
 from aiosched.errors import DagError, Refused
+from tests.core.board_builders import (
+    FAILED,
+    LOST,
+    RESCHEDULED,
+    SUCCESS,
+    end,
+    of,
+    run,
+    seconds,
+    shut_down,
+    started,
+    states,
+)
+from tests.core.board_player import NOW, Ending, board_of, new_run
+from tests.core.graph_builders import dags, graph, setup, task, teardown
 
 S = TaskState
 LATER = NOW + seconds(3600)
@@ -77,12 +91,12 @@ class TestSelecting:
         rows = [Instance(0, n, state) for n, state in enumerate((S.FAILED, S.RUNNING, S.UPSTREAM_FAILED, S.SUCCESS))]
         one, tasks = graph(task("a")), frozenset({0})
 
-        assert choose(one, rows, tasks) == rows
-        assert choose(one, rows, frozenset()) == []
-        assert choose(one, rows, tasks, only_failed=True) == [rows[0], rows[2]]
-        assert choose(one, rows, tasks, only_running=True) == [rows[1]]
-        assert choose(one, rows, tasks, only_failed=True, only_running=True) == rows[:3]
-        assert choose(one, rows, tasks, map_index=2) == [rows[2]]
+        assert choose(one, rows, tasks, Clear()) == rows
+        assert choose(one, rows, frozenset(), Clear()) == []
+        assert choose(one, rows, tasks, Clear(only_failed=True)) == [rows[0], rows[2]]
+        assert choose(one, rows, tasks, Clear(only_running=True)) == [rows[1]]
+        assert choose(one, rows, tasks, Clear(only_failed=True, only_running=True)) == rows[:3]
+        assert choose(one, rows, tasks, Clear(), map_index=2) == [rows[2]]
 
 
 class TestScopes:
@@ -120,8 +134,8 @@ class TestScopes:
         compiled = graph(*tasks)
         rows = [Instance(index, state=S.SUCCESS) for index in range(len(tasks))]
 
-        chosen = choose(compiled, rows, select_tasks(compiled, task_ids=[named]))
-        marked = choose(compiled, rows, select_tasks(compiled, task_ids=[named]), with_scopes=False)
+        chosen = choose(compiled, rows, select_tasks(compiled, task_ids=[named]), Clear())
+        marked = choose(compiled, rows, select_tasks(compiled, task_ids=[named]), Clear(), to_rerun=False)
 
         assert [compiled.task_ids[one.task] for one in chosen] == expected.split()
         assert [compiled.task_ids[one.task] for one in marked] == [named]
@@ -132,7 +146,7 @@ class TestScopes:
         given = {"work": S.FAILED if option == "only_failed" else S.RUNNING}
         rows = [Instance(index, state=given.get(name, S.SUCCESS)) for index, name in enumerate(compiled.task_ids)]
 
-        chosen = choose(compiled, rows, select_tasks(compiled), **{option: True})
+        chosen = choose(compiled, rows, select_tasks(compiled), Clear(**{option: True}))
 
         assert [compiled.task_ids[one.task] for one in chosen] == ["s", "work", "t"]
 
@@ -145,7 +159,7 @@ class TestScopes:
         compiled = graph(*tasks)
         rows = [Instance(index, state=S.SUCCESS) for index in range(len(tasks))]
 
-        chosen = choose(compiled, rows, frozenset({compiled.index["work"]}))
+        chosen = choose(compiled, rows, frozenset({compiled.index["work"]}), Clear())
 
         assert [compiled.task_ids[one.task] for one in chosen] == ["s", "work", "session", "t", "logout"]
 
@@ -162,8 +176,8 @@ class TestScopes:
         rows[1:1] = [Instance(place, index, S.SUCCESS) for place in (1, 2, 3) for index in range(3)]
         next(one for one in rows if (one.task, one.map_index) == (2, 1)).state = S.FAILED
 
-        failed = choose(compiled, rows, select_tasks(compiled), only_failed=True)
-        first = choose(compiled, rows, select_tasks(compiled, task_ids=["g.work"]), map_index=0)
+        failed = choose(compiled, rows, select_tasks(compiled), Clear(only_failed=True))
+        first = choose(compiled, rows, select_tasks(compiled, task_ids=["g.work"]), Clear(), map_index=0)
 
         assert [(one.task, one.map_index) for one in failed] == [(0, -1), (1, 1), (2, 1), (3, 1), (4, -1)]
         assert [(one.task, one.map_index) for one in first] == [(0, -1), (1, 0), (2, 0), (3, 0), (4, -1)]

@@ -48,6 +48,7 @@ def test_nothing_registered_gives_the_same_object_back() -> None:
         ("a b+c d", "?q=a+b%2Bc+d", "?q=***"),
         ('say "x"', json.dumps({"k": 'say "x"'}), '{"k": "***"}'),
         ("größe1", json.dumps("größe1"), '"***"'),
+        ('größe "1"', json.dumps('größe "1"', ensure_ascii=False), '"***"'),
         ("tab\there", repr("tab\there"), "'***'"),
         ("-----BEGIN\nMIIabc\nend-----", "got MIIabc", "got ***"),
         (12345678, "pin 12345678", "pin ***"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
-from aiosched.core.graph.params import find_problem, find_schema_problem, resolve_params
+from aiosched.core.graph.json_schema import StepBudget, find_problem, find_schema_problem
+from aiosched.core.graph.params import resolve_params
 from aiosched.core.graph.spec import ParamSpec
+from aiosched.core.values.typed_json import marked_text
 from aiosched.errors import ParamError
 
 
@@ -22,7 +26,11 @@ from aiosched.errors import ParamError
         ({"type": "array"}, [[], [1]], [{}, "x", None]),
         ({"type": "object"}, [{}, {"a": 1}], [[], "x", None]),
         ({"type": ["null", "string"]}, [None, "x"], [1, []]),
-        ({"enum": [1, "a", None]}, [1, "a", None], [2, "b", True]),
+        ({"enum": [1, "a", None]}, [1, 1.0, "a", None], [2, "b", True]),
+        ({"enum": [[1, True], {"a": [1.0]}]}, [[1.0, True], {"a": [1]}], [[True, 1], {"a": [True]}, {"a": 1}]),
+        ({"const": {"a": 1, "b": 2}}, [{"b": 2.0, "a": 1}], [{"a": 1}, '{"a": 1, "b": 2}']),
+        ({"multipleOf": 3}, [9, 10**400 * 3, -3], [10, 10**400, 1.5]),
+        ({"multipleOf": 0.5}, [1.5, 2], [1.25, 10**400]),
         ({"const": 5}, [5], [4, "5"]),
         ({"const": True}, [True], [1]),
         ({"minimum": 1, "maximum": 3}, [1, 2, 3, "text"], [0, 4, 0.99]),
@@ -39,7 +47,11 @@ from aiosched.errors import ParamError
         ({"format": "multiline"}, ["anything"], []),
         ({"items": {"type": "integer"}}, [[], [1, 2], "text"], [[1, "x"]]),
         ({"minItems": 1, "maxItems": 2}, [[1], [1, 2]], [[], [1, 2, 3]]),
-        ({"uniqueItems": True}, [[1, 2], [1, True]], [[1, 1], [{"a": 1}, {"a": 1}]]),
+        (
+            {"uniqueItems": True},
+            [[1, 2], [1, True], [1, "1"], [[1], "[1]"], [None, "null"]],
+            [[1, 1], [1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], [[1], [1.0]]],
+        ),
         ({"properties": {"a": {"type": "integer"}}, "required": ["a"]}, [{"a": 1, "b": 2}, 5], [{}, {"a": "x"}]),
         ({"properties": {"a": {}}, "additionalProperties": False}, [{"a": 1}, {}], [{"b": 1}]),
         ({"additionalProperties": {"type": "integer"}}, [{"b": 1}], [{"b": "x"}]),
@@ -48,6 +60,53 @@ from aiosched.errors import ParamError
         ({"oneOf": [{"minimum": 1}, {"maximum": 3}]}, [0, 4], [2]),
         ({"allOf": [{"minimum": 1}, {"maximum": 3}]}, [2], [0, 4]),
         ({"not": {"type": "string"}}, [1], ["x"]),
+        ({"format": "ipv4"}, ["192.0.2.1"], ["192.0.2", "x"]),
+        ({"format": "uuid"}, ["12345678-1234-5678-1234-567812345678"], ["1234"]),
+        ({"properties": {"a": True, "b": False}}, [{"a": 1}, {}], [{"b": 1}]),
+        ({"prefixItems": [{"type": "string"}, {}], "items": False}, [["a"], ["a", 1], []], [[1], ["a", 1, 2]]),
+        ({"contains": {"type": "integer"}}, [[1], ["a", 1], "a"], [[], ["a"]]),
+        ({"contains": {"minimum": 5}, "minContains": 2, "maxContains": 3}, [[5, 6], [1, 5, 5, 5]], [[5], [5] * 4]),
+        ({"contains": {"type": "integer"}, "minContains": 0}, [[], ["a"]], []),
+        ({"patternProperties": {"^n_": {"type": "integer"}}}, [{"n_a": 1, "b": "x"}, 5], [{"n_a": "x"}]),
+        ({"patternProperties": {"^n": {}}, "additionalProperties": False}, [{"n": 1}], [{"b": 1}]),
+        ({"propertyNames": {"maxLength": 2}}, [{"ab": 1}], [{"abc": 1}]),
+        ({"dependentRequired": {"a": ["b"]}}, [{"b": 1}, {"a": 1, "b": 1}, {}], [{"a": 1}]),
+        ({"dependentSchemas": {"a": {"required": ["b"]}}}, [{}, {"a": 1, "b": 1}], [{"a": 1}]),
+        (
+            {"if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {"required": ["c"]}},
+            [{"a": 1, "b": 1}, {"c": 1}],
+            [{"a": 1}, {}],
+        ),
+        ({"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "integer"}}}, [1], ["x"]),
+        ({"$ref": "#n", "$defs": {"x": {"$anchor": "n", "type": "integer"}}, "maximum": 5}, [1], ["x", 9]),
+        (
+            {
+                "$id": "https://x.org/s",
+                "properties": {"a": {"$ref": "https://x.org/s#/$defs/n"}},
+                "$defs": {"n": False},
+            },
+            [{}],
+            [{"a": 1}],
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
+                "additionalProperties": False,
+            },
+            [{}, {"children": [{}, {"children": [{}]}]}],
+            [{"children": [{}, {"children": [1]}]}, {"child": 1}],
+        ),
+        (
+            {
+                "allOf": [{"properties": {"a": {}}}, {"$ref": "#/$defs/b"}],
+                "unevaluatedProperties": False,
+                "$defs": {"b": {"patternProperties": {"^b": {}}}},
+            },
+            [{"a": 1, "b1": 2}],
+            [{"c": 1}],
+        ),
+        ({"anyOf": [{"prefixItems": [{}, {}]}], "unevaluatedItems": {"type": "null"}}, [[1, 2, None]], [[1, 2, 3]]),
         ({"title": "t", "description": "d", "examples": [1], "section": "s"}, [1, "x", None], []),
     ],
 )
@@ -103,7 +162,20 @@ def test_a_default_that_breaks_its_schema_is_refused_when_the_run_is_created() -
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
-        ({"$ref": "#/x"}, "the schema keyword '$ref' is not supported"),
+        ({"$ref": "#/x"}, "its schema has nothing at '#/x': refer to '#/$defs/…' of the same schema"),
+        ({"$ref": "https://example.org/s"}, "its schema has nothing at 'https://example.org/s'"),
+        ({"allOf": [{"$dynamicRef": "#gone"}]}, "its schema has nothing at '#gone'"),
+        ({"$ref": "#/title", "title": "t"}, "its schema has nothing at '#/title'"),
+        ({"$ref": "#/x/y", "x": {"y": {"type": "int"}}}, "there is no type 'int'"),
+        ({"$ref": 7}, "the schema cannot be used: $ref: 7 is not of type string"),
+        ({"properties": {"a": {"$id": "https://example.org/s"}}}, "only the whole schema can have an '$id'"),
+        ({"additionalItems": False}, "'additionalItems' is of an older draft of JSON Schema. Use 'prefixItems'"),
+        ({"patternProperties": {"(?=x)": {}}}, "lookaround cannot be matched in linear time"),
+        ({"patternProperties": {"x": 1}}, "patternProperties: x: 1 is not of type object or boolean"),
+        ({"if": 1}, "the schema cannot be used: if: 1 is not of type object or boolean"),
+        ({"contains": []}, "the schema cannot be used: contains: [] is not of type object or boolean"),
+        ({"dependentRequired": {"a": "b"}}, "dependentRequired: a: 'b' is not of type array"),
+        ({"then": {"pattern": ".{1000}" * 5}}, "it is too large: its repetitions count as often as they repeat"),
         ({"type": "int"}, "there is no type 'int'"),
         ({"type": ["null", "text"]}, "there is no type 'text'"),
         ({"pattern": "("}, "cannot be used: missing"),
@@ -140,10 +212,103 @@ def test_a_default_that_breaks_its_schema_is_refused_when_the_run_is_created() -
         ({"required": [1]}, "the schema cannot be used: required: item 0: 1 is not of type string"),
         ({"additionalProperties": "no"}, "the schema cannot be used: additionalProperties: 'no' is not of type object"),
         ({"anyOf": {}}, "the schema cannot be used: anyOf: {} is not of type array"),
-        ({"oneOf": [True]}, "the schema cannot be used: oneOf: item 0: True is not of type object"),
+        ({"oneOf": [1]}, "the schema cannot be used: oneOf: item 0: 1 is not of type object or boolean"),
         ({"allOf": "abc"}, "the schema cannot be used: allOf: 'abc' is not of type array"),
-        ({"not": True}, "the schema cannot be used: not: True is not of type object"),
+        ({"not": 1}, "the schema cannot be used: not: 1 is not of type object or boolean"),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused(schema: dict[str, Any], problem: str) -> None:
     assert problem in (find_schema_problem(schema) or "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "string", "format": "date-time"}, datetime(2026, 1, 1, tzinfo=UTC)),
+        ({"type": "array", "items": {"type": "integer"}, "maxItems": 2}, (1, 2)),
+        ({"type": "array"}, {1}),
+        ({"type": "integer"}, 2**70),
+        ({"type": "object", "properties": {"d": {"format": "date"}}}, {"d": date(2026, 1, 1)}),
+    ],
+)
+def test_a_value_of_another_type_is_checked_as_the_json_that_it_would_be(schema: dict[str, Any], value: Any) -> None:
+    parts = json.loads(marked_text(value))
+
+    assert resolve_params({"p": ParamSpec(json_schema=schema)}, {"p": parts}) == {"p": parts}
+    with pytest.raises(ParamError, match="'p'"):
+        resolve_params({"p": ParamSpec(json_schema={"type": "boolean"})}, {"p": parts})
+
+
+SAME_AGAIN = {"$defs": {"a0": {}} | {f"a{n}": {"allOf": 2 * [{"$ref": f"#/$defs/a{n - 1}"}]} for n in range(1, 60)}}
+NESTED: dict[str, Any] = {"unevaluatedProperties": False}
+for _ in range(30):
+    NESTED = {"anyOf": [NESTED, NESTED], "unevaluatedProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({**SAME_AGAIN, "$ref": "#/$defs/a59"}, "x"),
+        ({"allOf": [{"$ref": "#"}]}, 1),
+        ({"$dynamicRef": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, 1),
+        ({"anyOf": [{"type": "string"}] * 9_000}, [["x" * 1_000] * 1_000]),
+        (NESTED, {"a": 1}),
+        ({"pattern": ".*[a-m].{400}1"}, "q" * 100_000),
+        ({"patternProperties": {f"^k.*{n}$": {} for n in range(600)}}, {f"k{n}": n for n in range(600)}),
+        ({"items": {"not": {"enum": [1]}}}, [[[n] for n in range(1_000)]] * 300),
+        ({"items": {"format": "regex"}}, [f"(a{{0,30}}){{0,30}}{n}" for n in range(1_000)]),
+    ],
+    ids=["references", "itself", "circle", "messages", "unevaluated", "pattern", "names", "enum", "regex"],
+)
+def test_what_takes_too_many_steps_is_refused_with_what_to_do(schema: dict[str, Any], value: Any) -> None:
+    assert find_schema_problem(schema) is None
+    with pytest.raises(ParamError, match=r"Param 'p': to check the value takes too many steps: give a smaller one, or"):
+        resolve_params({"p": ParamSpec(json_schema=schema)}, {"p": value})
+
+
+def test_the_params_of_a_run_share_the_steps() -> None:
+    """Not a second for each of a thousand params."""
+    params = {f"p{n}": ParamSpec(json_schema={"items": {"type": "integer"}}) for n in range(100)}
+    conf = dict.fromkeys(params, [1] * 10)
+
+    assert resolve_params(params, conf, StepBudget(2_300)) == conf
+    with pytest.raises(ParamError, match=r"Param 'p50': to check the value takes too many steps"):
+        resolve_params(params, conf, StepBudget(1_100))
+
+
+def test_a_large_value_is_cut_in_messages() -> None:
+    for value in (["x"] * 100_000, {"k" * 1_000: 1}, "x" * 100_000, 10**5_000, [[[10**5_000]]]):
+        with pytest.raises(ParamError) as caught:
+            resolve_params({"p": ParamSpec(json_schema={"type": "null"})}, {"p": value})
+        assert len(str(caught.value)) < 600
+
+
+class Compared(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ()
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"uniqueItems": True},
+        {"items": {"enum": [f"allowed {n}" for n in range(2_000)] + [f"{n}" for n in range(4_000)]}},
+        {"anyOf": [{"uniqueItems": True}, {"items": {"type": "integer"}}]},
+    ],
+    ids=["unique", "enum", "alternatives"],
+)
+def test_a_long_value_takes_work_in_proportion_to_its_length(schema: dict[str, Any]) -> None:
+    """Not a comparison with each other item: 60 kB froze a scheduler for 18 s."""
+    Compared.times = 0
+
+    assert find_problem([Compared(n) for n in range(4_000)], schema) is None
+
+    assert Compared.times <= 4_000

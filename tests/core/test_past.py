@@ -11,25 +11,25 @@ from typing import Any
 
 import msgspec
 import pytest
-from board_player import NOW, board_of, new_run
-from graph_builders import mapped, over, task
-from mapping_builders import at, begin, begun, clear, finish, seen
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
-from aiosched.core.graph.previous_run import Past, StoredRun, previous_types, waits_for_past
+from aiosched.core.graph.previous_run import EarlierRuns, StoredRun, previous_types, waits_for_past
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, SkipDecision
 from aiosched.core.values.states import RunState, RunType, TaskState
+from tests.core.board_player import NOW, board_of, new_run
+from tests.core.graph_builders import mapped, over, task
+from tests.core.mapping_builders import at, begin, begun, clear, finish, seen
 
 S = TaskState
 DAY_1, DAY_2 = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 FAILED, SKIPPED = Outcome.FAILED, Outcome.SKIPPED
 
 
-def before(*states: tuple[str, TaskState], at: datetime = DAY_1, **fields: Any) -> Past:
-    return Past(StoredRun(states), at, **fields)
+def before(*states: tuple[str, TaskState], at: datetime = DAY_1, **fields: Any) -> EarlierRuns:
+    return EarlierRuns(StoredRun(states), at, **fields)
 
 
 def patient(name: str, *upstream: str, **fields: Any) -> TaskSpec:
@@ -45,7 +45,7 @@ def test_the_previous_run_may_be_manual_without_catchup_only() -> None:
     ("past", "options", "catchup", "passes"),
     [
         (before(("a", S.FAILED), opens=True), {}, True, True),  # 2. first run of its backfill
-        (Past(), {}, True, True),  # 3. no run before
+        (EarlierRuns(), {}, True, True),  # 3. no run before
         (before(("a", S.FAILED)), {"start_date": DAY_2}, True, True),  # 4. the task began later
         (before(("a", S.FAILED)), {"start_date": DAY_2}, False, False),
         (before(("a", S.FAILED)), {"start_date": DAY_1}, True, False),
@@ -67,7 +67,7 @@ def test_the_previous_run_may_be_manual_without_catchup_only() -> None:
     ],
 )
 def test_a_task_passes_when_the_run_before_is_no_obstacle(
-    past: Past, options: dict[str, Any], catchup: bool, passes: bool
+    past: EarlierRuns, options: dict[str, Any], catchup: bool, passes: bool
 ) -> None:
     """Section 6.2, by its numbers; number 1 is for tasks that are run by hand, which look at no run at all."""
     reason = waits_for_past(patient("a", **options), ["down"], past, catchup=catchup)
@@ -100,10 +100,10 @@ class TestOnABoard:
 
     def test_a_previous_run_in_memory_is_followed(self) -> None:
         earlier = begun(patient("a"), patient("b", "a"))
-        earlier.set_past(Past())
+        earlier.set_past(EarlierRuns())
         earlier.evaluate(NOW)
         later = begun(patient("a"), patient("b", "a"))
-        later.set_past(Past(earlier, DAY_1))
+        later.set_past(EarlierRuns(earlier, DAY_1))
         later.evaluate(NOW)
         assert seen(later)["a"] == "none"
 
@@ -122,9 +122,9 @@ class TestOnABoard:
     def test_downstreams_of_the_previous_run_wake_who_waits_for_them(self) -> None:
         tasks = (task("a", wait_for_downstream=True), task("b", "a"))
         earlier, later = begun(*tasks), begun(*tasks)
-        earlier.set_past(Past())
+        earlier.set_past(EarlierRuns())
         earlier.evaluate(NOW)
-        later.set_past(Past(earlier, DAY_1))
+        later.set_past(EarlierRuns(earlier, DAY_1))
         finish(earlier, "a")
         later.past_changed(["a"])
         later.evaluate(NOW)

@@ -1,8 +1,8 @@
-"""Requests as they are stored: what is written is read again, and so are rows of older versions."""
+"""Requests as they are stored: what is written is read again, as others write it, too."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from aiosched.core.requests.requests import (
     Pause,
     Request,
     SetNote,
+    SetSchedule,
     Trigger,
 )
 from aiosched.core.requests.stored import REQUESTS, decode, encode
@@ -39,11 +40,15 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
         EmitAsset(name="a", extra={"k": "v"}),
         Clear(run_ids=(), task_ids=("a", "b"), map_index=0, only_failed=True, dry_run=True),
         Clear(first=NEW_YEAR, final=NEW_YEAR, pattern="^a"),
+        Clear(first=date(2026, 1, 1), final=NEW_YEAR),
         MarkTasks(run_ids=("r",), state=TaskState.SKIPPED),
         MarkRun(run_id="r", state=RunState.QUEUED),
         SetNote(run_id="r", note="", task_id="t", map_index=-1),
         BackfillCreate(first=NEW_YEAR, final=NEW_YEAR, rerun=Rerun.ALL, max_active_runs=3),
+        BackfillCreate(first=date(2026, 1, 1), final=date(2026, 1, 31)),
         BackfillPause(id=7),
+        SetSchedule(name="n", every=0.5, conf={"n": 1}, start=NEW_YEAR, paused=False),
+        Trigger(unique="k", debounce=1.5, expires=NEW_YEAR),
     ],
     ids=repr,
 )
@@ -53,7 +58,7 @@ def test_what_is_stored_is_read_again(request_: Request) -> None:
     assert decode(verb, msgspec.json.decode(msgspec.json.encode(args))) == request_
 
 
-def test_the_names_of_stored_arguments_are_those_of_released_versions() -> None:
+def test_the_names_of_stored_arguments_stay() -> None:
     verb, args = encode(Clear(first=NEW_YEAR, final=NEW_YEAR, run_ids=("r",)))
 
     assert (verb, args) == (
@@ -79,7 +84,9 @@ def test_the_names_of_stored_arguments_are_those_of_released_versions() -> None:
         ),
     ],
 )
-def test_rows_of_older_versions_are_read(verb: str, args: dict[str, Any], read: Request) -> None:
+def test_what_is_missing_or_null_has_its_default_and_a_flag_is_any_value(
+    verb: str, args: dict[str, Any], read: Request
+) -> None:
     assert decode(verb, args) == read
 
 
@@ -93,7 +100,10 @@ def test_rows_of_older_versions_are_read(verb: str, args: dict[str, Any], read: 
         (
             "clear",
             {"from": 5},
-            "clear: unusable arguments: 'from' is '5'; give an instant like 2026-01-31T00:00:00+00:00.",
+            (
+                "clear: unusable arguments: 'from' is '5'; "
+                "give a day like 2026-01-31, or an instant like 2026-01-31T00:00:00+00:00."
+            ),
         ),
         (
             "mark_tasks",
@@ -133,7 +143,7 @@ def test_an_unknown_verb_is_refused_and_the_known_ones_are_named() -> None:
         decode("explode", {})
 
     assert refused.value.exit_code == 4
-    assert len(REQUESTS) == 18
+    assert len(REQUESTS) == 22
 
 
 @pytest.mark.parametrize("args", [None, [], "", "run_id", 3, True])

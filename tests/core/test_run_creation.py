@@ -132,7 +132,7 @@ DUE = DagStatus("sales", NextRun(day(2), days(1, 2)), max_active_runs=2, active_
         ({"active_runs": 3}, "max_active_runs=2 reached: 3 runs are queued or running"),
         ({"active_runs": 0, "max_active_runs": 0}, "max_active_runs=0 reached: 0 runs are queued or running"),
         ({"is_paused": True}, "the DAG is paused: `aiosched dags unpause sales`"),
-        ({"is_stale": True}, "no DAG file produces the DAG any more"),
+        ({"is_stale": True}, "no DAG file and no application defines the DAG any more"),
         ({"has_import_errors": True}, "its file cannot be imported: see `aiosched dags errors`"),
         ({"next_run": None}, "its schedule has no further run"),
         ({"next_run": NextRun(day(3), days(2, 3))}, "its next run is due at 2026-01-03 00:00:00 UTC"),
@@ -236,7 +236,7 @@ def test_dates_outside_the_calendar_are_refused(edge: str) -> None:
 
 def test_manual_runs_are_refused_for_dags_that_cannot_be_read() -> None:
     check_manual_run("sales", is_stale=False, has_import_errors=False)
-    with pytest.raises(Refused, match="bring its file back"):
+    with pytest.raises(Refused, match="bring it back"):
         check_manual_run("sales", is_stale=True, has_import_errors=False)
     with pytest.raises(Refused, match="cannot be imported"):
         check_manual_run("sales", is_stale=False, has_import_errors=True)

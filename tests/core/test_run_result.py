@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from graph_builders import task
 
 from aiosched.core.run.run_result import judge_run, waits_outside
 from aiosched.core.values.states import RunState, TaskState
+from tests.core.graph_builders import task
 
 S, K, F, UF, GONE = (
     TaskState.SUCCESS,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graph_builders import task
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, GroupSpec, LiteralLength, MappingSpec
 from aiosched.core.requests.requests import Clear
+from aiosched.core.requests.selection import select
 from aiosched.core.run.board import Instance
 from aiosched.core.values.states import TaskState as S
 from aiosched.errors import Refused
-from aiosched.scheduler.requests.selection import select
+from tests.core.graph_builders import task
 
 
 def test_what_depends_on_one_map_index_is_reached_from_it() -> None:

@@ -6,9 +6,9 @@ Source: the semantics reference, sections 17.2 (order), 17.3 (the walk), 17.6 (e
 from __future__ import annotations
 
 import pytest
-from slot_builders import allocate, dag_room, needs, room
 
-from aiosched.core.slots.allocation import Candidate, Needs, PoolRoom, Room, TaskRoom
+from aiosched.core.slots.allocation import Candidate, Needs, PoolRoom, Room, TaskRoom, full_pool_words
+from tests.core.slot_builders import allocate, dag_room, needs, room
 
 
 class TestExamplesOfTheReference:
@@ -210,3 +210,16 @@ class TestReasons:
 
     def test_a_candidate_shows_its_dag_and_key(self) -> None:
         assert repr(needs(run=5)) == "<Candidate sales (5, 0, -1, 1)>"
+
+
+@pytest.mark.parametrize(
+    ("slots", "waiting", "words"),
+    [
+        (1, 1, "its slot is occupied, 1 task waits"),
+        (1, 2, "its slot is occupied, 2 tasks wait"),
+        (3, 1, "all 3 slots are occupied, 1 task waits"),
+        (0, 2, "all 0 slots are occupied, 2 tasks wait"),
+    ],
+)
+def test_a_full_pool_is_told_in_the_right_number(slots: int, waiting: int, words: str) -> None:
+    assert full_pool_words(slots, waiting) == words

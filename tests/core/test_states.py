@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_transitions import RUN_TRANSITIONS, RunEvent, RunTimes, advance_run, run_times_after
 
 from aiosched.core.values.states import (
     ACTIVE_FOR_TASK_LIMITS,
@@ -28,6 +27,7 @@ from aiosched.core.values.states import (
     advance,
 )
 from aiosched.errors import InvalidTransition
+from tests.core.run_transitions import RUN_TRANSITIONS, RunEvent, RunTimes, advance_run, run_times_after
 
 # Sections 2.3 and 25.6, one line a row: from; to; the events that lead there. `*` is every state.
 LEGAL = """

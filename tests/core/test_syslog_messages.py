@@ -32,6 +32,30 @@ def test_a_message_has_the_fields_of_the_entry_and_its_detail() -> None:
     )
 
 
+@pytest.mark.parametrize(("result", "severity"), [("done", 6), ("refused", 4), ("failed", 4), ("unheard of", 5)])
+def test_what_was_not_done_is_more_severe(result: str, severity: int) -> None:
+    message = message_of({**ENTRY, "result": result}, host="h", process=1)
+
+    assert message.startswith(b"<%d>1 " % (13 * 8 + severity))  # 13: log audit
+
+
+@pytest.mark.parametrize(("host", "sent"), [("!web~1", "!web~1"), ("w e\x7fb\né", "w_e_b__"), ("", "-")])
+def test_a_host_is_one_printable_word(host: str, sent: str) -> None:
+    assert message_of(ENTRY, host=host, process=1).split()[2] == sent.encode()
+
+
+def test_the_parts_of_a_message_are_no_longer_than_receivers_take() -> None:
+    """RFC 5424, section 6: 255 characters of a host, 32 of the kind of a message."""
+    entry = {**ENTRY, "kind": "k" * 33, "detail": {"": "x" * (4_000 - len('{"":""}'))}}
+    longer = {**entry, "detail": {"": "x" * 4_000}}
+
+    head, text = message_of(entry, host="h" * 256, process=42).decode().split(" [aiosched@32473 ")
+
+    assert head == f"<108>1 2026-01-31T06:00:00.000250Z {'h' * 255} aiosched 42 {'k' * 32}"
+    assert len(text.partition("] ")[2]) == 4_000
+    assert message_of(longer, host="h", process=42).endswith(b'] {"detail":"too long"}')
+
+
 @given(st.text(), st.text())
 def test_no_name_ends_a_message_or_begins_another(who: str, about: str) -> None:
     message = message_of({**ENTRY, "who": who, "object": about}, host="h", process=1).decode("utf-8", "surrogatepass")

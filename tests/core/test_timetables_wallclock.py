@@ -10,10 +10,10 @@ import pytest
 from croniter import croniter
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from timetable_oracle import ticks
 
 from aiosched.core.timetables.cron import parse_cron
 from aiosched.core.timetables.wallclock import WallClock, wall_clock
+from tests.core.timetable_oracle import ticks
 
 DAY = timedelta(days=1)
 

@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from board_builders import end, of, seconds, started, states
-from board_player import NOW
 
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.run.board import Board
 from aiosched.core.run.deferral import trigger_key
 from aiosched.core.values.messages import Deferral, Outcome, Report, XComValue
 from aiosched.core.values.states import RunState, TaskState
+from tests.core.board_builders import end, of, seconds, started, states
+from tests.core.board_player import NOW
 
 WAIT = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on", timeout=60.0)
 CALLS: dict[str, Any] = {f"has_{kind}_callback": True for kind in ("success", "skipped", "failure", "retry")}

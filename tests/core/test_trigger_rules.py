@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trigger_rule_oracle import PLAIN, expected
 
 from aiosched.core.graph.trigger_rules import StateCounts, TriggerRule, TriggerVerdict, explain, judge, judge_setups
 from aiosched.core.values.states import TaskState
 from aiosched.errors import DagError
+from tests.core.trigger_rule_oracle import PLAIN, expected
 
 R = TriggerRule
 SETUPS = tuple(f"setup:{state}" for state in PLAIN)

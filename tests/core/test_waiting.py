@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from slot_builders import dag_room, line_up_again, needs, put_back, queue_of, reference_walk, room
 
 from aiosched.core.slots.allocation import (
     Candidate,
@@ -23,14 +22,15 @@ from aiosched.core.slots.allocation import (
 )
 from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.values.messages import AttemptKey
+from tests.core.slot_builders import dag_room, line_up_again, needs, put_back, queue_of, reference_walk, room
 
 
 def test_candidates_leave_in_order_of_precedence_and_arrival() -> None:
     low, first, second, high = needs(weight=1), needs(weight=2), needs(weight=2), needs(weight=3)
     queue = queue_of(low, first, second, high)
 
-    assert queue.take(room(etl=3)).taken == [high, first, second]
-    assert queue.take(room(etl=3)).taken == [low]
+    assert queue.take(room(etl=3), 0.0).taken == [high, first, second]
+    assert queue.take(room(etl=3), 0.0).taken == [low]
     assert len(queue) == 0
 
 
@@ -40,7 +40,7 @@ def test_what_has_left_waits_for_no_garbage_collector() -> None:
     gc.collect()
 
     queue.discard(gone.key)
-    queue.take(room(etl=9))
+    queue.take(room(etl=9), 0.0)
 
     assert gc.collect() == 0
 
@@ -52,7 +52,7 @@ def test_the_slots_that_all_need_together_are_known_for_each_pool() -> None:
 
     assert (queue.slots_of("etl"), queue.slots_of("other")) == (5, 0)
 
-    queue.take(room(etl=1))
+    queue.take(room(etl=1), 0.0)
 
     assert queue.slots_of("etl") == 4
 
@@ -65,7 +65,7 @@ def test_a_candidate_that_was_discarded_is_not_taken() -> None:
     assert queue.discard(gone.key)
     assert not queue.discard(gone.key)
     assert gone.key not in queue
-    assert queue.take(room(etl=9)).taken == [stays]
+    assert queue.take(room(etl=9), 0.0).taken == [stays]
 
 
 def test_a_candidate_added_again_is_taken_once_with_its_new_needs() -> None:
@@ -73,7 +73,7 @@ def test_a_candidate_added_again_is_taken_once_with_its_new_needs() -> None:
     before, after = needs(5, dag=dag, run=1), needs(1, dag=dag, run=1)
     queue = queue_of(before, needs(5, dag=dag, run=2), after, after)
 
-    assert queue.take(room(etl=PoolRoom(9, 1))).taken == [after]
+    assert queue.take(room(etl=PoolRoom(9, 1)), 0.0).taken == [after]
     assert len(queue) == 1
 
 
@@ -81,11 +81,11 @@ def test_a_dag_at_its_limit_hides_nobody_and_is_looked_at_once() -> None:
     greedy, other = dag_room("greedy", limit=1), needs(weight=1)
     queue = queue_of(*(needs(dag=greedy, run=1, index=n, weight=9) for n in range(1000)), other)
 
-    grant = queue.take(room(etl=9))
+    grant = queue.take(room(etl=9), 0.0)
 
     assert [c.weight for c in grant.taken] == [9, 1]
     assert [reason for _, reason in grant.refused] == ["DAG 'greedy': 1 of 1 tasks active (max_active_tasks)"]
-    assert queue.take(room(etl=9)).refused == [], "parked until the DAG has room"
+    assert queue.take(room(etl=9), 0.0).refused == [], "parked until the DAG has room"
     assert queue.reason(AttemptKey(1, 500, -1, 1)) == "DAG 'greedy': 1 of 1 tasks active (max_active_tasks)"
 
 
@@ -93,35 +93,35 @@ def test_a_dag_that_has_room_again_goes_on() -> None:
     dag = dag_room(limit=1)
     first, second = needs(dag=dag, run=1), needs(dag=dag, run=2)
     queue = queue_of(first, second)
-    queue.take(room(etl=9))
+    queue.take(room(etl=9), 0.0)
 
     dag.vacate(1)
     queue.release(dag)
 
-    assert queue.take(room(etl=9)).taken == [second]
+    assert queue.take(room(etl=9), 0.0).taken == [second]
 
 
 def test_a_limit_that_rose_counts_after_a_release() -> None:
     dag = dag_room(limit=0)
     queue = queue_of(candidate := needs(dag=dag))
-    queue.take(room(etl=9))
+    queue.take(room(etl=9), 0.0)
 
     dag.limit = 1
 
-    assert queue.take(room(etl=9)).taken == []
+    assert queue.take(room(etl=9), 0.0).taken == []
     queue.release(dag)
-    assert queue.take(room(etl=9)).taken == [candidate]
+    assert queue.take(room(etl=9), 0.0).taken == [candidate]
 
 
 def test_a_better_candidate_that_arrives_later_goes_first() -> None:
     dag = dag_room(limit=1)
     worse, better = needs(dag=dag, weight=1), needs(dag=dag, weight=2)
     queue = queue_of(worse)
-    queue.take(room(etl=0))
+    queue.take(room(etl=0), 0.0)
 
     queue.add(better)
 
-    assert queue.take(room(etl=9)).taken == [better]
+    assert queue.take(room(etl=9), 0.0).taken == [better]
 
 
 def test_a_run_or_task_at_its_limit_does_not_park_its_dag() -> None:
@@ -133,7 +133,7 @@ def test_a_run_or_task_at_its_limit_does_not_park_its_dag() -> None:
         needs(dag=dag, run=3),
     )
 
-    grant = queue_of(blocked, here, full, elsewhere).take(room(etl=9))
+    grant = queue_of(blocked, here, full, elsewhere).take(room(etl=9), 0.0)
 
     assert grant.taken == [here, elsewhere]
     assert [c for c, _ in grant.refused] == [blocked, full]
@@ -147,25 +147,25 @@ def test_limits_that_come_and_go_take_effect_once_its_candidates_are_sorted_anew
     dag.per_run = 1
     line_up_again(queue, dag)
 
-    assert [c.key.run for c in queue.take(room(etl=9)).taken] == [1, 2]
+    assert [c.key.run for c in queue.take(room(etl=9), 0.0).taken] == [1, 2]
 
     dag.per_run = None
     line_up_again(queue, dag)
 
-    assert [c.key.run for c in queue.take(room(etl=9)).taken] == [1, 2]
+    assert [c.key.run for c in queue.take(room(etl=9), 0.0).taken] == [1, 2]
 
 
 def test_what_was_taken_but_not_claimed_waits_again_at_its_place() -> None:
     dag = dag_room(limit=2)
     first, second, third = (needs(dag=dag, run=run) for run in (1, 2, 3))
     queue = queue_of(first, second, third)
-    grant = queue.take(room(etl=9))
+    grant = queue.take(room(etl=9), 0.0)
 
     for candidate in grant.taken:
         put_back(queue, candidate)
 
     assert (dag.active, dag.by_run) == (0, {})
-    assert queue.take(room(etl=9)).taken == [first, second]
+    assert queue.take(room(etl=9), 0.0).taken == [first, second]
 
 
 def test_every_candidate_that_waits_has_a_reason_after_a_pass() -> None:
@@ -179,7 +179,7 @@ def test_every_candidate_that_waits_has_a_reason_after_a_pass() -> None:
     ]
     queue = queue_of(*candidates)
 
-    queue.take(room(etl=PoolRoom(4, 2)))
+    queue.take(room(etl=PoolRoom(4, 2)), 0.0)
 
     assert [queue.reason(c.key) for c in candidates] == [
         None,  # was taken
@@ -195,7 +195,7 @@ def test_a_pass_asks_only_for_pools_somebody_could_use() -> None:
     queue = queue_of(needs(pool="b"), needs(pool="a"), needs(3, pool="a"), needs(pool="c", dag=closed))
 
     assert queue.pools() == ["a", "b", "c"]
-    queue.take(room(a=0, b=0, c=9))
+    queue.take(room(a=0, b=0, c=9), 0.0)
     assert queue.pools() == ["a", "b"], "what waits for its DAG alone needs no pool"
 
 
@@ -210,8 +210,8 @@ def test_many_discarded_candidates_leave_no_trace(order: int) -> None:
 
     left = candidates[::order][999]
     assert list(queue) == [left]
-    assert queue.take(room(etl=9)).taken == [left]
-    assert queue.take(room(etl=9)).taken == []
+    assert queue.take(room(etl=9), 0.0).taken == [left]
+    assert queue.take(room(etl=9), 0.0).taken == []
 
 
 def test_a_task_that_may_not_use_a_pool_neither_takes_nor_reserves_its_slots() -> None:
@@ -278,7 +278,7 @@ def test_the_queue_takes_what_the_walk_of_the_reference_takes(situation: tuple[l
     expected = reference_walk(candidates, given_room)
     queue = queue_of(*candidates)
 
-    grant = queue.take(given_room)
+    grant = queue.take(given_room, 0.0)
 
     assert grant.taken == expected
     assert all(queue.reason(c.key) for c in candidates if c not in expected)
@@ -339,7 +339,7 @@ class QueueOverTime(RuleBasedStateMachine):
         in_order = sorted(self.waiting, key=lambda c: c.rank or ())
         expected = reference_walk(in_order, given_room)
 
-        taken = self.queue.take(given_room).taken
+        taken = self.queue.take(given_room, 0.0).taken
 
         assert taken == expected
         self.waiting = [c for c in self.waiting if c not in taken]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from graph_builders import dags, graph, task
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.graph.weights import MAX_WEIGHT, MIN_WEIGHT
+from tests.core.graph_builders import dags, graph, task
 
 RULES = ("downstream", "upstream", "absolute")
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from board_builders import FAILED, end, of, run, started
-from board_player import NOW
-from graph_builders import setup, task, teardown
 
-from aiosched.core.graph.previous_run import Past
+from aiosched.core.graph.human_input import WAITS_FOR_PERSON, InputRequest
+from aiosched.core.graph.previous_run import EarlierRuns
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.run.board import Board
+from aiosched.core.values.messages import Deferral, Outcome, Report
 from aiosched.core.values.states import RunState
 from aiosched.core.why.dependencies import dependency_gates
 from aiosched.core.why.explanation import Gate, Verdict
 from aiosched.core.why.run import unknown_duration
+from tests.core.board_builders import FAILED, end, of, run, started
+from tests.core.board_player import NOW
+from tests.core.graph_builders import mapped, over, setup, task, teardown
+from tests.core.mapping_builders import at, begun
 
 PAST = "has not succeeded in the previous run (depends_on_past)"
 LOAD = task("load", depends_on_past=True)
@@ -23,7 +26,7 @@ CHAIN = (task("extract"), task("load", "extract", depends_on_past=True), task("r
 def begun_before(*tasks: TaskSpec) -> Board:
     board = started(*tasks)
     board.run.run_id = "earlier"
-    board.set_past(Past())
+    board.set_past(EarlierRuns())
     board.evaluate(NOW)
     return board
 
@@ -31,7 +34,7 @@ def begun_before(*tasks: TaskSpec) -> Board:
 def asked(previous: Board, *tasks: TaskSpec) -> Gate:
     """The gate of `load` in the next run."""
     board = started(*tasks)
-    board.set_past(Past(previous))
+    board.set_past(EarlierRuns(previous))
     gates = dependency_gates(board, of(board, "load"), NOW, unknown_duration, previous=previous)
     return next(gate for gate in gates if gate.name == "previous run")
 
@@ -140,3 +143,28 @@ def test_a_teardown_that_waits_says_that_no_setup_succeeded() -> None:
     )
 
     assert upstream.detail == "1 of 2 done (all_done_setup_success); no setup succeeded, 1 failed"
+
+
+# -- a person ---------------------------------------------------------------------------------
+
+QUESTION = InputRequest(subject="Which price?", options=("keep", "a new one"))
+
+
+@pytest.mark.parametrize("index", [-1, 0, 1], ids=["not mapped", "the first", "the second"])
+def test_a_question_is_answered_by_a_command_for_each_option_that_names_the_instance(index: int) -> None:
+    asking = task("ask") if index < 0 else mapped("ask", inputs=over(2))
+    board = begun(asking)
+    instance = at(board, "ask" if index < 0 else f"ask[{index}]")
+    board.grant(instance, NOW, 1)
+    waits = Deferral(classpath=WAITS_FOR_PERSON, kwargs="{}", next_method="go_on")
+    assert board.apply(Report(key=board.key(instance), outcome=Outcome.DEFERRED, at=NOW, deferral=waits), NOW)
+
+    (gate,) = (
+        one
+        for one in dependency_gates(board, instance, NOW, unknown_duration, question=QUESTION)
+        if one.name == "trigger"
+    )
+
+    option = {-1: "", 0: " --map-index 0", 1: " --map-index 1"}[index]
+    place = f"aiosched inputs answer {board.run.dag_id} {board.run.run_id} ask"
+    assert gate.commands == (f"{place} keep{option}", f"{place} 'a new one'{option}")

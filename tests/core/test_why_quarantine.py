@@ -7,10 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from board_builders import grant, of, started
-from board_player import NOW, new_run
-from graph_builders import task
-from slot_builders import needs, room
 
 from aiosched.core.creation.run_creation import DagStatus
 from aiosched.core.values.states import RunState
@@ -19,6 +15,10 @@ from aiosched.core.why.explanation import Explanation, Gate, Owner, Verdict
 from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine, quarantine_gates
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import TaskFacts, explain_task
+from tests.core.board_builders import grant, of, started
+from tests.core.board_player import NOW, new_run
+from tests.core.graph_builders import task
+from tests.core.slot_builders import needs, room
 
 ALIVE = Owner(name="one", is_alive=True)
 HELD = QuarantineFacts(

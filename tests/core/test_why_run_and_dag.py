@@ -7,9 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from board_builders import FAILED, end, of, started
-from board_player import NOW, new_run
-from graph_builders import task
 
 from aiosched.core.assets.conditions import AllRequired, AssetId, AssetRequired, QueuedAsset
 from aiosched.core.creation.run_creation import DagStatus
@@ -19,6 +16,9 @@ from aiosched.core.values.states import RunState
 from aiosched.core.why.dag import DagFacts, explain_dag
 from aiosched.core.why.explanation import Explanation, Gate, Holder, Owner, Verdict, free_at, run_label
 from aiosched.core.why.run import RunFacts, explain_run
+from tests.core.board_builders import FAILED, SKIPPED, end, of, started
+from tests.core.board_player import NOW, new_run
+from tests.core.graph_builders import task
 
 ALIVE = Owner(name="one", is_alive=True)
 LATER = NOW + timedelta(minutes=4, seconds=12)
@@ -114,7 +114,37 @@ class TestOtherRuns:
         board = started(task("load"), running=["load"])
         end(board, "load")
 
-        assert ask(board.run, board).summary == "succeeded in 0 ms"
+        said = ask(board.run, board)
+
+        assert (said.summary, said.gates[0].detail) == ("succeeded in 0 ms", "1 of 1 task instance done")
+        assert said.commands == ()
+
+    @pytest.mark.parametrize(
+        ("others", "words"),
+        [
+            ({"b": SKIPPED}, "1 skipped"),
+            ({"b": SKIPPED, "c": SKIPPED}, "2 skipped"),
+            ({"b": FAILED, "c": SKIPPED, "d": SKIPPED}, "2 skipped, 1 failed"),
+            ({"b": FAILED}, "1 failed"),
+        ],
+    )
+    def test_a_success_names_what_was_not_one(self, others: dict[str, Any], words: str) -> None:
+        board = started(
+            *(task(name) for name in ("a", *others)),
+            task("end", *others, trigger_rule="all_done"),
+            running=["a", *others],
+        )
+        for name, ending in others.items():
+            end(board, name, ending)
+        end(board, "a")
+        board.run.state = RunState.SUCCESS
+
+        said = ask(board.run, board)
+
+        assert said.summary.startswith("succeeded")
+        assert words in said.summary
+        assert words in said.gates[0].detail
+        assert (said.gates[0].holders[0].task_id, said.commands) == ("b", ("aiosched why sales manual__1 b",))
 
     def test_a_run_that_will_fail_goes_on_for_its_teardowns(self) -> None:
         board = started(task("load"), running=["load"])
@@ -143,7 +173,7 @@ class TestDags:
     @pytest.mark.parametrize(
         ("changes", "name", "summary", "commands"),
         [
-            ({"is_stale": True}, "file", "no DAG file produces the DAG any more", ()),
+            ({"is_stale": True}, "file", "no DAG file and no application defines the DAG any more", ()),
             ({"has_import_errors": True}, "import", "its file cannot be imported", ("aiosched dags errors",)),
             ({"is_paused": True}, "DAG is active", "the DAG is paused", ("aiosched dags unpause sales",)),
             ({"next_run": None}, "schedule @daily", "its schedule has no further run", ()),

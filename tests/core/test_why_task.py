@@ -7,17 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from board_builders import FAILED, LOST, RESCHEDULED, end, grant, of, run, seconds, started
-from board_player import NOW, board_of, new_run
-from graph_builders import dags, task
 from hypothesis import given
 from hypothesis import strategies as st
-from mapping_builders import begun, finish
-from slot_builders import dag_room, needs, room
 
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.new_instances import new_instances
-from aiosched.core.graph.previous_run import Past, StoredRun
+from aiosched.core.graph.previous_run import EarlierRuns, StoredRun
 from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.run.board import Board, Instance
@@ -27,13 +22,19 @@ from aiosched.core.values.states import FINISHED, RunState, TaskState
 from aiosched.core.why.dependencies import dependency_gates
 from aiosched.core.why.explanation import Explanation, Gate, Holder, Owner, Verdict
 from aiosched.core.why.run import RunFacts, unknown_duration
-from aiosched.core.why.task import TaskFacts, explain_task
+from aiosched.core.why.task import BlockedLoop, OnEngine, TaskFacts, explain_task
+from tests.core.board_builders import FAILED, LOST, RESCHEDULED, end, grant, of, run, seconds, started
+from tests.core.board_player import NOW, board_of, new_run
+from tests.core.graph_builders import dags, task
+from tests.core.mapping_builders import begun, finish
+from tests.core.slot_builders import dag_room, needs, room
 
 SERVE = ("aiosched serve",)
 DRAINING = Owner(name="one", is_alive=True, is_draining=True)
 HANDED_OVER = dataclasses.replace(DRAINING, others=1)
 ALIVE = Owner(name="one", is_alive=True)
 LATER = NOW + timedelta(minutes=4, seconds=12)
+BLOCKS = "blocks the event loop of its worker process for 1 m"
 
 
 def facts(board: Board, instance: Instance, **changes: Any) -> TaskFacts:
@@ -195,6 +196,25 @@ class TestTheWayToASlot:
         assert said.summary == "running for 4 m 12 s, usually 1 m, try 1 of 3"
         assert not said.in_the_way()
 
+    @pytest.mark.parametrize(
+        ("by_itself", "where", "detail"),
+        [
+            (True, "f.py:7", f"it {BLOCKS} at f.py:7: await, or use asyncio.to_thread"),
+            (False, "f.py:7", f"cannot continue: bulk.busy {BLOCKS} at f.py:7"),
+            (False, "", f"cannot continue: bulk.busy {BLOCKS}, holding the interpreter, so the line is not known"),
+        ],
+        ids=["itself", "another", "no line"],
+    )
+    def test_a_blocked_loop_of_its_worker_is_named_with_who_blocks_it(
+        self, by_itself: bool, where: str, detail: str
+    ) -> None:
+        blocked = BlockedLoop(since=LATER - timedelta(minutes=1), who="bulk.busy", where=where, by_itself=by_itself)
+
+        said = ask(started(task("load"), running=["load"]), blocked=blocked)
+
+        worker = gate_of(said, "worker")
+        assert (worker.verdict, worker.detail) == (Verdict.WAIT, detail)
+
     def test_whoever_is_told_to_stop_says_so(self) -> None:
         board = started(task("load"), running=["load"])
         board.clear([of(board, "load")], NOW)
@@ -271,7 +291,7 @@ class TestDependencies:
 
     def test_the_run_before(self) -> None:
         board = started(task("load", depends_on_past=True))
-        board.set_past(Past(StoredRun([("load", TaskState.FAILED)])))
+        board.set_past(EarlierRuns(StoredRun([("load", TaskState.FAILED)])))
 
         gate = gate_of(ask(board), "previous run")
 
@@ -497,3 +517,33 @@ def test_dependency_gates_are_closed_where_the_board_lets_nothing_start(tasks: l
             judgement = board.upstream_counts.judge(instance)
             assert bool(closed) == (judgement is not Judgement.RUN)
             assert any(each.verdict is Verdict.NEVER for each in closed) == judgement.settles
+
+
+TROUBLE = {"celery": "Redis at here:6379 does not answer (celery.broker)"}
+
+
+@pytest.mark.parametrize(
+    ("name", "begun", "words"),
+    [
+        (
+            "celery",
+            False,
+            "its scheduler cannot reach engine 'celery', which is to have it for 4 m 12 s: Redis at here",
+        ),
+        ("dask", False, "none of its workers has begun it"),
+        ("celery", True, "a worker of engine 'celery' on m (process 5) runs it"),
+    ],
+)
+def test_an_engine_that_cannot_be_reached_is_named_with_its_reason(name: str, begun: bool, words: str) -> None:
+    on_engine = OnEngine(name=name, sent_at=NOW, begun_at=NOW if begun else None, hostname="m", pid=5)
+    board = started(task("load"))
+    grant(board, "load")
+    assert words in gate_of(ask(board, on_engine=on_engine, troubles=TROUBLE), "worker").detail
+
+
+@pytest.mark.parametrize(("executor", "says"), [("celery", True), ("dask", False)])
+def test_an_engine_without_slots_says_what_keeps_it_from_its_workers(executor: str, says: bool) -> None:
+    said = ask(started(task("load")), room=room(plain=0, etl=4), executor=executor, troubles=TROUBLE)
+    detail = gate_of(said, f"executor {executor}").detail
+    assert "0 slots open" in detail
+    assert ("Redis at here:6379 does not answer" in detail) is says

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -13,10 +12,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from aiosched.db.server.embedded_host import Account, binaries, claim_folder, programs, run_as
+from aiosched.db.server.embedded_host import Account, claim_folder, programs, run_as
 from aiosched.db.server.engine import Database
+from aiosched.db.server.installations import binaries
 from aiosched.db.server.migrate import migrate
 from tests.conftest import OLDER_SERVERS, short_folder
+from tests.ports import free_port
 
 _numbers = itertools.count()
 
@@ -39,7 +40,7 @@ def start_external(installed: Path, *options: str) -> tuple[ExternalServer, Call
     account = Account.for_data(folder / "pg")
     claim_folder(folder, account)
     runnable = programs(account, installed)
-    server = ExternalServer(folder, _free_port())
+    server = ExternalServer(folder, free_port())
     data, secret = folder / "pg", folder / "secret"
     secret.write_text(server.password)
     secret.chmod(0o644)
@@ -97,9 +98,3 @@ def tcp_server() -> Iterator[ExternalServer]:
     )  # fmt: skip
     yield server
     remove()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

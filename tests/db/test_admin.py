@@ -114,6 +114,18 @@ async def test_reset_does_not_touch_a_newer_schema(db: Database) -> None:
         await reset(db.dsn, confirm=name_of(db.dsn))
 
 
+async def test_reset_replaces_a_schema_of_development(db: Database) -> None:
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE alembic_version SET version_num = '0031'")
+        await conn.execute("INSERT INTO asset (name, uri) VALUES ('a', 'x://a')")
+
+    await reset(db.dsn, confirm=name_of(db.dsn))
+
+    assert await current_revision(db) == HEAD
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT count(*) FROM asset") == 0
+
+
 def test_a_shell_gets_the_address_without_the_password_which_goes_through_the_environment() -> None:
     command = shell("postgresql+asyncpg://ann:s3cret@db:5433/jobs?sslmode=require")
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-import asyncpg
 import pytest
 
 from aiosched.config import DatabaseSettings
@@ -14,14 +13,14 @@ from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
-from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.inbox import RequestResult, wait_applied
 from aiosched.errors import TooManyConnections
 from tests.db.waiting import until_true
 from tests.patience import PATIENCE
 
 EARS = "pg_stat_activity WHERE application_name = 'aiosched answers' AND datname = current_database()"
 LISTENS = f"SELECT count(*) = 1 FROM {EARS} AND state = 'idle' AND query LIKE 'LISTEN%'"
-DONE = CommandResult("applied", {})
+DONE = RequestResult("applied", {})
 NEVER = 60.0  # seconds: longer than a test may last
 
 
@@ -33,26 +32,26 @@ class Looks:
         self.connections: list[str | None] = []
         self.may_connect = asyncio.Event()
         self.may_connect.set()
-        read, connect = inbox.read_answer, Database.connect
+        read, connect = inbox.read_answers, Database.connect
 
-        async def read_noted(conn: DatabaseConnection, command_id: int) -> CommandResult | None:
-            answer = await read(conn, command_id)
-            self.times[command_id] += 1
-            return answer
+        async def read_noted(conn: DatabaseConnection, numbers: Sequence[int]) -> dict[int, RequestResult]:
+            answers = await read(conn, numbers)
+            self.times.update(numbers)
+            return answers
 
         async def connect_noted(db: Database, *, application_name: str | None = None) -> DatabaseConnection:
             self.connections.append(application_name)
             await self.may_connect.wait()
             return await connect(db, application_name=application_name)
 
-        patch.setattr(inbox, "read_answer", read_noted)
+        patch.setattr(inbox, "read_answers", read_noted)
         patch.setattr(Database, "connect", connect_noted)
 
-    async def until(self, commands: Iterable[int], times: int) -> None:
-        """Return when those who wait for `commands` have looked so often."""
+    async def until(self, numbers: Iterable[int], times: int) -> None:
+        """Return when those who wait for `numbers` have looked so often."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                if all(self.times[command] >= times for command in commands):
+                if all(self.times[number] >= times for number in numbers):
                     return
                 await asyncio.sleep(0.001)
 
@@ -78,28 +77,28 @@ def haste(monkeypatch: pytest.MonkeyPatch) -> None:
 async def ask(db: Database, count: int = 1) -> list[int]:
     async with db.acquire() as conn:
         return [
-            await inbox.add_command(conn, verb="pause", dag_id="d", args={}, requested_by="me") for _ in range(count)
+            await inbox.send_request(conn, verb="pause", dag_id="d", args={}, requested_by="me") for _ in range(count)
         ]
 
 
-async def answer(db: Database, *commands: int, announce: bool = True) -> None:
+async def answer(db: Database, *numbers: int, announce: bool = True) -> None:
     async with db.acquire() as conn:
-        await inbox.answer_commands(conn, [(command, DONE) for command in commands], incarnation=1)
+        await inbox.answer_requests(conn, [(number, DONE) for number in numbers], incarnation=1)
         if announce:
-            await inbox.announce_applied(conn, commands)
+            await inbox.announce_applied(conn, numbers)
 
 
-def wait(db: Database, command: int, timeout: float = NEVER) -> asyncio.Task[CommandResult | None]:
-    return asyncio.create_task(inbox.wait_applied(db, command, timeout=timeout))
+def wait(db: Database, number: int, timeout: float = NEVER) -> asyncio.Task[RequestResult | None]:
+    return asyncio.create_task(inbox.wait_applied(db, number, timeout=timeout))
 
 
 @pytest.mark.usefixtures("no_polls")
 async def test_all_who_wait_share_one_connection(db: Database, looks: Looks) -> None:
-    commands = await ask(db, 300)
-    waiting = [wait(db, command) for command in commands]
-    await looks.until(commands, 2)  # at once, and when it listens
+    numbers = await ask(db, 300)
+    waiting = [wait(db, number) for number in numbers]
+    await looks.until(numbers, 2)  # at once, and when it listens
 
-    await answer(db, *commands)
+    await answer(db, *numbers)
 
     assert await asyncio.gather(*waiting) == [DONE] * 300
     assert looks.connections == ["aiosched answers"]
@@ -108,7 +107,7 @@ async def test_all_who_wait_share_one_connection(db: Database, looks: Looks) -> 
 @pytest.mark.usefixtures("no_polls")
 async def test_only_those_concerned_look(db: Database, looks: Looks) -> None:
     first, second = await ask(db, 2)
-    waiting = {command: wait(db, command) for command in (first, second)}
+    waiting = {number: wait(db, number) for number in (first, second)}
     twice = wait(db, first)
     await looks.until([first], 4)
     await looks.until([second], 2)
@@ -124,31 +123,31 @@ async def test_only_those_concerned_look(db: Database, looks: Looks) -> None:
 @pytest.mark.usefixtures("no_polls")
 async def test_an_answer_that_came_before_the_listener_is_seen(db: Database, looks: Looks) -> None:
     looks.may_connect.clear()
-    (command,) = await ask(db)
-    waiting = wait(db, command)
-    await looks.until([command], 1)
+    (number,) = await ask(db)
+    waiting = wait(db, number)
+    await looks.until([number], 1)
 
-    await answer(db, command)
+    await answer(db, number)
     looks.may_connect.set()
 
     assert await waiting == DONE
 
 
 async def test_an_answer_that_is_there_needs_no_listener(db: Database, looks: Looks) -> None:
-    (command,) = await ask(db)
-    await answer(db, command)
+    (number,) = await ask(db)
+    await answer(db, number)
 
-    assert await wait(db, command) == DONE
+    assert await wait(db, number) == DONE
     assert looks.connections == []
 
 
 @pytest.mark.usefixtures("haste")
 async def test_news_that_get_lost_cost_a_second(db: Database, looks: Looks) -> None:
-    (command,) = await ask(db)
-    waiting = wait(db, command)
-    await looks.until([command], 2)
+    (number,) = await ask(db)
+    waiting = wait(db, number)
+    await looks.until([number], 2)
 
-    await answer(db, command, announce=False)
+    await answer(db, number, announce=False)
 
     assert await waiting == DONE
 
@@ -161,11 +160,11 @@ async def test_who_cannot_listen_looks(
         raise TooManyConnections("no connection left")
 
     monkeypatch.setattr(Database, "connect", refuse)
-    (command,) = await ask(db)
-    waiting = wait(db, command)
-    await looks.until([command], 3)
+    (number,) = await ask(db)
+    waiting = wait(db, number)
+    await looks.until([number], 3)
 
-    await answer(db, command)
+    await answer(db, number)
 
     assert await waiting == DONE
     assert "no connection left" in caplog.text
@@ -175,43 +174,46 @@ async def test_who_cannot_listen_looks(
 async def test_a_connection_that_breaks_while_somebody_looks_costs_nobody_the_answer(
     db: Database, looks: Looks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    read = inbox.read_answer
+    read = inbox.read_answers
     broken: list[int] = []
 
-    async def read_of_a_server_that_ends(conn: DatabaseConnection, command_id: int) -> CommandResult | None:
+    async def read_of_a_server_that_ends(conn: DatabaseConnection, asked: Sequence[int]) -> dict[int, RequestResult]:
         if not broken:
-            broken.append(command_id)
+            broken.extend(asked)
             await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        return await read(conn, command_id)
+        return await read(conn, asked)
 
-    (command,) = await ask(db)
-    monkeypatch.setattr(inbox, "read_answer", read_of_a_server_that_ends)
-    waiting = wait(db, command)
-    await looks.until([command], 1)  # the second time
+    (number,) = await ask(db)
+    monkeypatch.setattr(inbox, "read_answers", read_of_a_server_that_ends)
+    waiting = wait(db, number)
+    await looks.until([number], 1)  # the second time
 
-    await answer(db, command)
+    await answer(db, number)
 
     assert await waiting == DONE
-    assert f"request {command} waits for its answer: " in caplog.text
+    assert f"request {number} waits for its answer: " in caplog.text
 
 
-async def test_what_no_waiting_heals_is_told(db: Database) -> None:
+async def test_what_the_database_refuses_is_told_and_waited_for(
+    db: Database, haste: None, caplog: pytest.LogCaptureFixture
+) -> None:
     async with db.acquire() as conn:
-        await conn.execute("DROP TABLE command CASCADE")
+        await conn.execute("DROP TABLE request CASCADE")
 
-    with pytest.raises(asyncpg.UndefinedTableError):
-        await wait(db, 1)
+    assert await wait_applied(db, 1, timeout=0.1) is None
+
+    assert caplog.messages[0] == 'request 1 waits for its answer: relation "request" does not exist'
 
 
 async def test_behind_a_pooler_nobody_listens(
     dsn: str, looks: Looks, haste: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await Database.open(dsn, settings=DatabaseSettings(pgbouncer=True)) as db:
-        (command,) = await ask(db)
-        waiting = wait(db, command)
-        await looks.until([command], 3)
+        (number,) = await ask(db)
+        waiting = wait(db, number)
+        await looks.until([number], 3)
 
-        await answer(db, command)
+        await answer(db, number)
 
         assert await waiting == DONE
         assert looks.connections == []
@@ -221,18 +223,18 @@ async def test_a_listening_connection_that_breaks_is_replaced(
     db: Database, looks: Looks, haste: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "POLL_SECONDS", NEVER)
-    (command,) = await ask(db)
-    waiting = wait(db, command)
+    (number,) = await ask(db)
+    waiting = wait(db, number)
     async with db.acquire() as conn:
         await until_true(conn, LISTENS)
         broken = await conn.fetchval(f"SELECT pid FROM {EARS}")
-        await looks.until([command], 2)
+        await looks.until([number], 2)
 
         assert await conn.fetchval("SELECT pg_terminate_backend($1)", broken)
         await until_true(conn, f"{LISTENS} AND pid <> {broken}")
-        await looks.until([command], 3)
+        await looks.until([number], 3)
 
-    await answer(db, command)
+    await answer(db, number)
     assert await waiting == DONE
     assert len(looks.connections) == 2
 
@@ -255,15 +257,16 @@ async def test_who_is_cancelled_disturbs_nobody(db: Database, looks: Looks) -> N
     assert looks.times[first] == 1
 
 
+@pytest.mark.fresh_database
 async def test_nobody_waits_and_the_connection_is_closed_after_a_rest(
     db: Database, looks: Looks, haste: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ask_and_wait() -> None:
-        (command,) = await ask(db)
-        waiting = wait(db, command)
+        (number,) = await ask(db)
+        waiting = wait(db, number)
         async with db.acquire() as conn:
             await until_true(conn, LISTENS)
-        await answer(db, command)
+        await answer(db, number)
         assert await waiting == DONE
 
     await ask_and_wait()
@@ -277,13 +280,14 @@ async def test_nobody_waits_and_the_connection_is_closed_after_a_rest(
     assert len(looks.connections) == 2
 
 
+@pytest.mark.fresh_database
 @pytest.mark.usefixtures("no_polls")
 async def test_who_waits_when_the_database_is_closed_looks_once_more(dsn: str, db: Database, looks: Looks) -> None:
     closing = await Database.open(dsn)
-    commands = await ask(db, 50)
-    waiting = [wait(closing, command) for command in commands]
-    await looks.until(commands, 2)
-    await answer(db, *commands[:10], announce=False)
+    numbers = await ask(db, 50)
+    waiting = [wait(closing, number) for number in numbers]
+    await looks.until(numbers, 2)
+    await answer(db, *numbers[:10], announce=False)
 
     await closing.close()
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
-from aiosched.db.server import backups
 from aiosched.db.server.admin import client
-from aiosched.db.server.backups import Script, backup, restore
 from aiosched.db.server.dsn import address_of, with_database
-from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
 from aiosched.db.server.schema_version import HEAD
+from aiosched.db.upkeep import backups
+from aiosched.db.upkeep.backups import backup, restore
 from aiosched.errors import DatabaseError, NotFound, Refused, UnsupportedDatabase
 from tests.conftest import OLDER_SERVERS
 from tests.db.conftest import ExternalServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.fresh_database]
 
 AWKWARD = "a\ttab, a \\ backslash\r\n\\.\nSET transaction_timeout = 0;\n\\restrict x\nCOPY a (b) FROM stdin;\n\restrict"
 
@@ -64,12 +63,6 @@ async def older_empty(older_server: ExternalServer) -> AsyncIterator[str]:
     await ask(older_server.dsn(), "DROP DATABASE restored WITH (FORCE)")
 
 
-@pytest.fixture
-def only_newer_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine that has the programs of PostgreSQL 18 and no others."""
-    monkeypatch.setattr(backups, "_pg_dump_for", lambda _: (str(binaries() / "pg_dump"), False))
-
-
 async def programs_of(dsn: str) -> Path:
     return OLDER_SERVERS[int(await ask(dsn, "SELECT current_setting('server_version_num')::int / 10000"))]
 
@@ -80,132 +73,93 @@ async def run(program: Path, dsn: str, *arguments: str) -> None:
     await asyncio.to_thread(subprocess.run, command.argv, env=environment, check=True, capture_output=True)
 
 
-async def test_a_backup_is_an_archive_that_the_servers_own_programs_restore(
-    older_dsn: str, older_empty: str, tmp_path: Path
-) -> None:
+async def test_the_servers_own_programs_restore_a_backup(older_dsn: str, older_empty: str, tmp_path: Path) -> None:
     await fill(older_dsn)
 
-    made = await backup(older_dsn, tmp_path / "jobs.dump")
-    await run(await programs_of(older_dsn) / "pg_restore", older_empty, "--exit-on-error", str(made.path))
+    await backup(older_dsn, made := tmp_path / "jobs.dump")
+    await run(await programs_of(older_dsn) / "pg_restore", older_empty, "--exit-on-error", str(made))
 
-    assert made.is_archive
     await assert_restored(older_empty)
 
 
-@pytest.mark.usefixtures("only_newer_tools")
-async def test_without_the_programs_of_its_version_a_backup_is_sql_that_they_understand(
-    older_dsn: str, older_empty: str, tmp_path: Path
+async def test_a_restore_brings_a_server_back_and_carries_it_to_a_newer_one(
+    older_dsn: str, older_empty: str, empty_dsn: str, tmp_path: Path
 ) -> None:
     await fill(older_dsn)
+    await ask(older_dsn, "INSERT INTO variable (key, value) VALUES ('greeting', 'hello')")
 
-    made = await backup(older_dsn, tmp_path / "jobs.sql")
-    await run(await programs_of(older_dsn) / "psql", older_empty, "-v", "ON_ERROR_STOP=1", "-f", str(made.path))
+    await backup(older_dsn, made := tmp_path / "jobs.dump")
 
-    assert not made.is_archive
-    await assert_restored(older_empty)
-
-
-@pytest.mark.parametrize("kind", ["archive", "sql"])
-async def test_a_restore_brings_an_older_server_back(
-    older_dsn: str, older_empty: str, tmp_path: Path, kind: str, request: pytest.FixtureRequest
-) -> None:
-    if kind == "sql":
-        request.getfixturevalue("only_newer_tools")
-    await fill(older_dsn)
-
-    made = await backup(older_dsn, tmp_path / "jobs.dump")
-    done = await restore(older_empty, made.path)
-
-    assert made.is_archive is (kind == "archive")
-    assert done.revision == HEAD
-    assert (done.rows["pool"], done.rows["partition_lease"]) == (2, 64)
-    await assert_restored(older_empty)
-
-
-async def test_a_restore_goes_from_any_version_to_any_other(
-    older_dsn: str, older_empty: str, dsn: str, empty_dsn: str, tmp_path: Path
-) -> None:
-    await fill(older_dsn)
-    await add_pool(dsn)
-    await ask(dsn, "INSERT INTO asset (name, uri) VALUES ('first', 'x://first')")
-
-    up = await backup(older_dsn, tmp_path / "older.dump")
-    down = await backup(dsn, tmp_path / "newer.dump")
-    await restore(empty_dsn, up.path)
-    await restore(older_empty, down.path)
-
-    await assert_restored(empty_dsn)
-    await assert_restored(older_empty)
+    for target in (older_empty, empty_dsn):
+        done = await restore(target, made)
+        assert (done.revision, done.secrets) == (HEAD, 1)
+        await assert_restored(target)
 
 
 async def test_a_restore_leaves_a_database_alone_that_is_not_empty(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
-    made = await backup(dsn, tmp_path / "jobs.dump")
+    await backup(dsn, made := tmp_path / "jobs.dump")
     await ask(empty_dsn, "CREATE TABLE somebody_else_s (x int)")
 
     with pytest.raises(Refused, match=r"is not empty: it has public\.somebody_else_s\. Restore into a new one"):
-        await restore(empty_dsn, made.path)
+        await restore(empty_dsn, made)
 
     assert await ask(empty_dsn, "SELECT to_regclass('pool')") is None
 
 
-def changed(made: Path, change: str, dsn: str) -> Path:
-    """A backup of another kind of content, made from a good one."""
-    whole = made.read_bytes()
-    other = made.with_name(change)
-    match change:
-        case "cut":
-            other.write_bytes(whole[: len(whole) * 2 // 3])
-        case "text":
-            other.write_text("hello")
-        case "cut.sql" | "stranger.sql":
-            text = subprocess.check_output([str(binaries() / "pg_dump"), f"--dbname={dsn}"])
-            middle = text.index(b"ALTER TABLE ONLY")
-            bad = text[:middle] + b"\\! touch made_by_a_stranger\n" + text[middle:]
-            other.write_bytes(text[:middle] if change == "cut.sql" else bad)
-    return other
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (lambda whole: whole[: len(whole) * 2 // 3], "could not be restored, the database is unchanged: "),
+        (lambda whole: whole[:20], "could not be restored, the database is unchanged: "),
+        (lambda whole: b"", "could not be restored, the database is unchanged: "),
+        (lambda whole: b"hello", "input file does not appear to be a valid archive"),
+        (
+            lambda whole: b"--\n-- PostgreSQL database dump\n--\n\n".ljust(2_000, b"-"),
+            "input file appears to be a text format dump",
+        ),
+    ],
+    ids=["cut", "only the beginning", "empty", "text", "plain SQL"],
+)
+async def test_a_file_that_is_not_a_whole_archive_changes_nothing(
+    dsn: str, empty_dsn: str, tmp_path: Path, content: Callable[[bytes], bytes], says: str
+) -> None:
+    await backup(dsn, made := tmp_path / "jobs.dump")
+    made.write_bytes(content(made.read_bytes()))
+
+    with pytest.raises(DatabaseError, match=says):
+        await restore(empty_dsn, made)
+
+    assert await ask(empty_dsn, "SELECT to_regclass('dag')") is None
+
+
+async def test_an_archive_of_something_else_is_not_restored(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
+    await ask(dsn, "DROP TABLE alembic_version")
+    await backup(dsn, made := tmp_path / "jobs.dump")
+
+    with pytest.raises(DatabaseError, match="holds no tables of aiosched"):
+        await restore(empty_dsn, made)
+
+    assert await ask(empty_dsn, "SELECT to_regclass('dag')") is None
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    "changes",
     [
-        ("cut", "could not be restored, the database is unchanged"),
-        ("text", "neither an archive nor plain SQL of pg_dump"),
-        ("cut.sql", "the end of the dump is missing"),
-        ("stranger.sql", "could not be restored, the database is unchanged"),
+        "DELETE FROM alembic_version",
+        "DROP TABLE fleet CASCADE; UPDATE alembic_version SET version_num = 'a1b2c3d4'",
     ],
+    ids=["no version", "another program's"],
 )
-async def test_a_file_that_is_not_whole_or_not_ours_changes_nothing(
-    dsn: str, empty_dsn: str, tmp_path: Path, change: str, says: str, monkeypatch: pytest.MonkeyPatch
+async def test_an_archive_that_has_versions_by_alembic_alone_is_no_backup(
+    dsn: str, empty_dsn: str, tmp_path: Path, changes: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    made = await backup(dsn, tmp_path / "jobs.dump")
-    bad = await asyncio.to_thread(changed, made.path, change, dsn)
+    conn = await asyncpg.connect(dsn)
+    await conn.execute(changes)
+    await conn.close()
+    await backup(dsn, made := tmp_path / "jobs.dump")
 
-    with pytest.raises(DatabaseError, match=says):
-        await restore(empty_dsn, bad)
-
-    assert await ask(empty_dsn, "SELECT to_regclass('dag')") is None
-    assert not (tmp_path / "made_by_a_stranger").exists()
-
-
-@pytest.mark.parametrize(
-    ("statement", "says"),
-    [
-        ("UPDATE alembic_version SET version_num = '9999'", "its schema is 9999, which this aiosched does not know"),
-        ("DROP TABLE alembic_version", "holds no tables of aiosched"),
-        ("DROP TABLE asset_event CASCADE", "the tables asset_event are missing"),
-    ],
-)
-async def test_what_is_not_a_whole_aiosched_is_not_restored(
-    dsn: str, empty_dsn: str, tmp_path: Path, statement: str, says: str
-) -> None:
-    await ask(dsn, statement)
-    made = await backup(dsn, tmp_path / "jobs.dump")
-
-    with pytest.raises(DatabaseError, match=says):
-        await restore(empty_dsn, made.path)
-
-    assert await ask(empty_dsn, "SELECT to_regclass('dag')") is None
+    with pytest.raises(DatabaseError, match="is no backup of aiosched: it lacks tables, or their version"):
+        await restore(empty_dsn, made)
 
 
 async def test_a_file_that_is_not_there_is_said(empty_dsn: str, tmp_path: Path) -> None:
@@ -239,8 +193,7 @@ async def test_a_backup_that_fails_says_why_and_leaves_nothing(dsn: str, tmp_pat
 @pytest.fixture
 def pg_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for programs of many versions; there are no others."""
-    monkeypatch.setattr(backups, "INSTALLED", (f"{tmp_path}/{{version}}",))
-    monkeypatch.setattr(backups, "binaries", lambda: tmp_path / "bundled")
+    monkeypatch.setattr(backups, "program_folders", lambda: [*tmp_path.glob("[0-9]*"), tmp_path / "bundled"])
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}{os.pathsep}{os.environ['PATH']}")
     add_pg_dump(tmp_path / "bundled", "18.4")
     add_pg_dump(tmp_path / "path", "16.2 (Debian 16.2-1)")
@@ -254,38 +207,20 @@ def add_pg_dump(folder: Path, version: str) -> None:
     program.chmod(0o755)
 
 
-def test_the_pg_dump_of_the_servers_version_is_taken_wherever_it_is(pg_dumps: Path) -> None:
+async def test_the_program_of_the_servers_version_is_taken_wherever_it_is(pg_dumps: Path) -> None:
     add_pg_dump(pg_dumps / "15", "15.18")
 
-    assert [backups._pg_dump_for(version) for version in (15, 16, 17, 18)] == [
-        (str(pg_dumps / "15" / "pg_dump"), True),
-        (str(pg_dumps / "path" / "pg_dump"), True),
-        (str(pg_dumps / "bundled" / "pg_dump"), False),
-        (str(pg_dumps / "bundled" / "pg_dump"), True),
+    assert [await backups._program("pg_dump", version) for version in (15, 16, 17, 18)] == [
+        str(pg_dumps / "15" / "pg_dump"),
+        str(pg_dumps / "path" / "pg_dump"),
+        str(pg_dumps / "bundled" / "pg_dump"),
+        str(pg_dumps / "bundled" / "pg_dump"),
     ]
 
 
-def test_a_server_that_is_newer_than_every_pg_dump_is_said(pg_dumps: Path) -> None:
-    with pytest.raises(UnsupportedDatabase, match=r"newest pg_dump here is version 18, .* Install the PostgreSQL 19"):
-        backups._pg_dump_for(19)
-
-
-def test_lines_that_only_newer_programs_know_are_left_out_but_never_data() -> None:
-    lines = [
-        b"\\restrict word\n",
-        b"SET transaction_timeout = 0;\n",
-        b"SET lock_timeout = 0;\n",
-        b'COPY public."order" (a, b) FROM stdin;\n',
-        b"SET transaction_timeout = 0;\n",
-        b"\\restrict\t-- PostgreSQL database dump complete\n",
-        b"\\.\n",
-        b"\\unrestrict word\n",
-    ]
-
-    script = Script(lines)
-
-    assert list(script) == lines[2:7]
-    assert (script.rows, script.is_complete) == ({"order": 2}, False)
+async def test_a_server_that_is_newer_than_every_program_is_said(pg_dumps: Path) -> None:
+    with pytest.raises(UnsupportedDatabase, match=r"newest pg_dump here is of version 18\. Install .* PostgreSQL 19"):
+        await backups._program("pg_dump", 19)
 
 
 async def test_a_backup_of_a_database_named_strangely(server: Any, tmp_path: Path) -> None:
@@ -295,8 +230,8 @@ async def test_a_backup_of_a_database_named_strangely(server: Any, tmp_path: Pat
     dsn = with_database(server.dsn, name)
     try:
         await migrate(dsn)
-        made = await backup(dsn, tmp_path / "jobs.dump")
+        size = await backup(dsn, made := tmp_path / "jobs.dump")
     finally:
         await server.execute(f"DROP DATABASE {quoted} WITH (FORCE)")
 
-    assert made.size > 0
+    assert size == made.stat().st_size > 0

@@ -63,7 +63,7 @@ async def left(conn: DatabaseConnection, table: str) -> list[tuple[Any, ...]]:
 async def test_all_of_it_is_stored_together(conn: DatabaseConnection) -> None:
     claimed = await claim(conn, *KEYS)
 
-    assert claimed == Claimed({"etl": PoolRow(3, 2)}, {KEYS[0]: 1, KEYS[1]: 2})
+    assert claimed[:2] == ({"etl": PoolRow(3, 2)}, {KEYS[0]: 1, KEYS[1]: 2})
     stored = await conn.fetch("SELECT id, partition, executor, attempt, queued_by, worker FROM engine_attempt")
     assert [tuple(row)[:3] + tuple(row)[4:] for row in stored] == [(1, 0, "engine", 1, None), (2, 0, "engine", 1, None)]
     assert [decode_attempt(row["attempt"]).key for row in stored] == KEYS

@@ -20,7 +20,8 @@ import pytest
 
 from aiosched.db.server.dsn import address_of
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_data_dir, embedded_dsn
-from aiosched.db.server.embedded_host import SOCKET_PATH_BYTES, Account, binaries, first_closed
+from aiosched.db.server.embedded_host import SOCKET_PATH_BYTES, Account, first_closed
+from aiosched.db.server.installations import binaries
 from aiosched.db.server.postmaster import is_alive
 from aiosched.errors import DatabaseError, UnsupportedDatabase
 from tests.removing import remove_tree
@@ -243,6 +244,7 @@ def test_a_server_that_somebody_else_ended_is_started_again(postgres: EmbeddedPo
 # -- where the socket stands -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_path_too_long_for_a_socket_gets_a_private_short_one(short_path: Path) -> None:
     server = EmbeddedPostgres(short_path / ("d" * 60) / ("e" * 60) / "pg", durable=False)
 
@@ -425,7 +427,7 @@ def test_data_of_another_version_is_left_alone_and_said(data_dir: Path) -> None:
     data_dir.mkdir()
     (data_dir / "PG_VERSION").write_text("16\n")
 
-    with pytest.raises(UnsupportedDatabase, match="made by PostgreSQL 16, the embedded server is PostgreSQL 18"):
+    with pytest.raises(UnsupportedDatabase, match="made by PostgreSQL 16, and the embedded server is PostgreSQL 18"):
         EmbeddedPostgres(data_dir).start_blocking()
 
 
@@ -455,7 +457,7 @@ def test_a_full_disk_is_told_and_nothing_half_made_stays(
     programs.mkdir(parents=True)
     (programs / "initdb").write_text("#!/bin/sh\necho 'initdb: error: No space left on device' >&2; exit 1\n")
     (programs / "initdb").chmod(0o755)
-    monkeypatch.setattr("aiosched.db.server.embedded.programs", lambda account: programs)
+    monkeypatch.setattr("aiosched.db.server.embedded.programs", lambda account, folder: programs)
 
     with pytest.raises(DatabaseError, match=r"No space left on device.*Check disk space") as caught:
         EmbeddedPostgres(data_dir).start_blocking()

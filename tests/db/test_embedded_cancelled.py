@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from aiosched.db.server import embedded
-from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding, embedded_data_dir
+from aiosched.db.server.embedded import EmbeddedPostgres, ServerState, embedded_data_dir
 from aiosched.db.server.postmaster import ServerAnswer, end_process
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="function")]  # its threads are to end
 
 
 def servers_on(data_dir: Path) -> list[psutil.Process]:
@@ -111,7 +111,7 @@ async def test_a_cancelled_start_leaves_the_server_to_its_other_users(
     stays = first.check()
     await first.stop()
 
-    assert stays is ServerStanding.RUNS
+    assert stays is ServerState.RUNS
     assert servers_on(data_dir) == []
 
 

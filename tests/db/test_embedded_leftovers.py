@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding, embedded_data_dir
+from aiosched.db.server.embedded import EmbeddedPostgres, ServerState, embedded_data_dir
 from aiosched.db.server.embedded_host import Account
 from aiosched.db.server.postmaster import ServerAnswer, ask, folder_id, last_lines, read_postmaster, runs_on
 from aiosched.errors import DatabaseError
@@ -119,7 +119,7 @@ def test_the_files_of_two_dead_servers_do_not_stop_a_start(
 
     stopped.start_blocking()
 
-    assert stopped.check() is ServerStanding.RUNS
+    assert stopped.check() is ServerState.RUNS
     assert stranger.poll() is None
 
 
@@ -133,7 +133,7 @@ def test_an_empty_pid_file_does_not_stop_a_start(stopped: EmbeddedPostgres) -> N
 
     stopped.start_blocking()
 
-    assert stopped.check() is ServerStanding.RUNS
+    assert stopped.check() is ServerState.RUNS
 
 
 def test_a_process_that_is_not_the_server_is_not_ended_with_it(
@@ -175,7 +175,7 @@ def test_the_server_of_a_folder_that_was_removed_is_ended_by_its_last_user(postg
     folder = folder_id(postgres.data_dir)
 
     remove_tree(postgres.data_dir.parent / "pg")
-    assert postgres.check() is ServerStanding.FOLDER_GONE
+    assert postgres.check() is ServerState.FOLDER_GONE
     postgres.stop_blocking()
 
     assert not runs_on(found.pid, folder, postgres.data_dir)

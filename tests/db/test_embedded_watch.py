@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from aiosched.db.server import embedded_watch
-from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding
+from aiosched.db.server.embedded import EmbeddedPostgres, ServerState
 from aiosched.db.server.embedded_watch import kept_running, pause_before
 from aiosched.db.server.postmaster import read_postmaster
 from aiosched.errors import DatabaseError
@@ -22,14 +22,14 @@ from tests.patience import PATIENCE
 class FakeServer(EmbeddedPostgres):
     """Stands as the test says, check by check; then its folder is gone, which ends the watch."""
 
-    def __init__(self, *standings: ServerStanding, fails: int = 0) -> None:
+    def __init__(self, *standings: ServerState, fails: int = 0) -> None:
         super().__init__(Path("/nowhere/pg"))
         self.standings, self.fails = list(standings), fails
         self.starts: list[float] = []
         self.stopped = 0
 
-    def check(self) -> ServerStanding:
-        return self.standings.pop(0) if self.standings else ServerStanding.FOLDER_GONE
+    def check(self) -> ServerState:
+        return self.standings.pop(0) if self.standings else ServerState.FOLDER_GONE
 
     def last_lines(self) -> str:
         return "FATAL: the disk is full"
@@ -58,7 +58,7 @@ async def watch(server: FakeServer) -> str:
 
 
 async def test_a_server_that_runs_is_left_alone() -> None:
-    server = FakeServer(ServerStanding.RUNS, ServerStanding.RUNS)
+    server = FakeServer(ServerState.RUNS, ServerState.RUNS)
 
     await watch(server)
 
@@ -66,7 +66,7 @@ async def test_a_server_that_runs_is_left_alone() -> None:
 
 
 async def test_one_that_ended_is_started_once_and_the_end_of_its_log_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    server = FakeServer(ServerStanding.RUNS, ServerStanding.ENDED, ServerStanding.RUNS)
+    server = FakeServer(ServerState.RUNS, ServerState.ENDED, ServerState.RUNS)
 
     with caplog.at_level(logging.WARNING, "aiosched.db"):
         await watch(server)
@@ -80,7 +80,7 @@ async def test_one_that_ended_is_started_once_and_the_end_of_its_log_is_told(cap
 async def test_one_that_ends_again_waits_before_the_next_start_and_a_failed_start_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    server = FakeServer(*[ServerStanding.ENDED] * 1000, fails=1)
+    server = FakeServer(*[ServerState.ENDED] * 1000, fails=1)
 
     with caplog.at_level(logging.WARNING, "aiosched.db"):
         async with asyncio.timeout(PATIENCE):
@@ -116,7 +116,7 @@ async def test_what_goes_wrong_because_the_folder_is_gone_is_told_as_that() -> N
 
 async def test_what_else_goes_wrong_is_told_as_it_is() -> None:
     with pytest.raises(ExceptionGroup) as caught:
-        async with kept_running(FakeServer(*[ServerStanding.RUNS] * 10_000)):
+        async with kept_running(FakeServer(*[ServerState.RUNS] * 10_000)):
             raise ValueError("boom")
 
     assert caught.group_contains(ValueError, match="boom")
@@ -129,7 +129,7 @@ async def test_without_an_embedded_server_there_is_nothing_to_look_after() -> No
 
 
 async def test_a_block_that_ends_by_itself_ends_the_watch() -> None:
-    async with kept_running(FakeServer(*[ServerStanding.RUNS] * 10_000)):
+    async with kept_running(FakeServer(*[ServerState.RUNS] * 10_000)):
         pass
 
 
@@ -145,7 +145,7 @@ async def test_a_start_that_is_under_way_is_finished_before_the_block_ends() -> 
             self.is_up = True
             return ""
 
-    server = SlowServer(*[ServerStanding.ENDED] * 10_000)
+    server = SlowServer(*[ServerState.ENDED] * 10_000)
 
     async def use() -> bool:
         async with kept_running(server):
@@ -169,17 +169,20 @@ async def test_two_that_use_a_server_start_it_once_and_the_last_one_stops_it(sho
     async with kept_running(first), kept_running(second):
         os.kill(killed, signal.SIGKILL)
         async with asyncio.timeout(PATIENCE):
-            while pid_of(first) == killed or {first.check(), second.check()} != {ServerStanding.RUNS}:  # noqa: ASYNC110
+            while pid_of(first) == killed or {first.check(), second.check()} != {ServerState.RUNS}:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         again = pid_of(first)
-    running = psutil.process_iter(["cmdline"])
-    servers = {each.pid for each in running if str(first.data_dir) in (each.info["cmdline"] or ())}
+    running = psutil.process_iter(["name", "cmdline"])
+    folder = str(first.data_dir)  # its keeper names it, too
+    servers = {
+        each.pid for each in running if each.info["name"] == "postgres" and folder in (each.info["cmdline"] or ())
+    }
     await first.stop()
     stays = second.check()
     await second.stop()
 
     assert servers == {again}
-    assert stays is ServerStanding.RUNS
+    assert stays is ServerState.RUNS
     assert pid_of(second) == 0
 
 

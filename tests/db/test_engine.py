@@ -14,6 +14,7 @@ from sqlalchemy import text
 from aiosched.config import DatabaseSettings
 from aiosched.db.server import engine as engine_module
 from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import is_connection_failure
 from aiosched.errors import ConfigError, TooManyConnections
 from tests.db.conftest import ExternalServer
 from tests.patience import PATIENCE
@@ -40,6 +41,44 @@ async def test_a_transaction_that_fails_leaves_nothing(db: Database) -> None:
 
     async with db.acquire() as conn:
         assert await conn.fetchval("SELECT count(*) FROM pool WHERE name = 'etl'") == 0
+
+
+@pytest.mark.parametrize("query", ["SELECT $1::int + 41", "SELECT '{1}'::shades[], $1::int"])
+@pytest.mark.parametrize("use", ["fetch", "prepare", "executemany"])
+async def test_a_connection_that_is_ended_between_two_steps_of_a_statement_is_a_lost_one(
+    db: Database, use: str, query: str
+) -> None:
+    """asyncpg raises an AttributeError of its own then."""
+    arguments: dict[str, Any] = {"fetch": (1,), "prepare": (), "executemany": ([(1,)],)}
+
+    class Ends:
+        """The protocol of a connection, which is ended when a statement has been prepared."""
+
+        def __init__(self, conn: Any) -> None:
+            self._conn, self._protocol = conn, conn._protocol
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._protocol, name)
+
+        async def prepare(self, *args: Any, **kwargs: Any) -> Any:
+            state = await self._protocol.prepare(*args, **kwargs)
+            self._conn._protocol = self._protocol
+            self._conn.terminate()
+            return state
+
+    async with db.acquire() as conn:
+        await conn.execute("CREATE DOMAIN shades AS int")
+    conn: Any = await db.connect()
+    conn._protocol = Ends(conn)
+
+    async def use_it() -> None:
+        await getattr(conn, use)(query, *arguments[use])
+        await conn.fetchval("SELECT 1")
+
+    with pytest.raises((OSError, asyncpg.InterfaceError)) as caught:
+        await use_it()
+
+    assert is_connection_failure(caught.value)
 
 
 async def test_json_is_text_both_ways(db: Database) -> None:
@@ -145,11 +184,14 @@ async def test_a_pool_keeps_to_its_size(dsn: str) -> None:
 
 
 async def test_a_statement_works_again_after_the_server_cut_the_connection(db: Database) -> None:
+    closed = asyncio.Event()
     async with db.acquire() as conn:
         pid = conn.get_server_pid()
+        conn.add_termination_listener(lambda _: closed.set())
     killer = await db.connect()
     await killer.execute("SELECT pg_terminate_backend($1, 5000)", pid)
     await killer.close()
+    await closed.wait()
 
     async with db.acquire() as conn:
         assert await conn.fetchval("SELECT 1") == 1
@@ -178,6 +220,7 @@ async def read_only(dsn: str, value: str) -> None:
     await conn.close()
 
 
+@pytest.mark.fresh_database
 async def test_sessions_that_began_on_a_read_only_server_are_not_kept(dsn: str) -> None:
     await read_only(dsn, "on")
     async with await Database.open(dsn, check=False) as db:

@@ -300,3 +300,29 @@ def test_all_that_the_driver_raises_for_a_lost_connection_is_explained(error: Ex
         raise error
 
     assert told.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            asyncpg.ObjectNotInPrerequisiteStateError('database "x" is not currently accepting connections'),
+            "ALLOW_CONNECTIONS true",
+        ),
+        (asyncpg.ObjectInUseError("the database is being copied"), "being copied"),
+        (asyncpg.PostgresIOError("could not read block 3"), "could not read block 3"),
+        (asyncpg.InternalServerError("cache lookup failed"), "cache lookup failed"),
+        (asyncpg.ConfigFileError("pg_hba.conf"), "pg_hba.conf"),
+    ],
+)
+def test_what_a_server_says_of_its_own_state_is_one_line_that_names_it(error: Exception, said: str) -> None:
+    explained = explain(error, "postgresql://app:secret@db.example:6432/x")
+
+    assert explained is not None
+    assert "db.example:6432" in str(explained)
+    assert said in str(explained)
+    assert "secret" not in str(explained)
+
+
+def test_an_error_about_a_statement_is_not_one_of_the_server() -> None:
+    assert explain(asyncpg.UndefinedTableError("no table"), "postgresql://app@db.example/x") is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aiosched.core.values.figures import read_figures
-from aiosched.db.queries.status import list_schedulers
+from aiosched.db.queries.schedulers import list_schedulers
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.ownership import fleet_figures
 from aiosched.web.server.exposition import exposition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -13,14 +14,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
 
 from aiosched.db.schema.schema import metadata
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate, outstanding
 from aiosched.db.server.schema_version import HEAD, MIGRATIONS, REVISIONS, current_revision
 from aiosched.errors import DatabaseError, DatabaseReadOnly, SchemaOutOfDate
-from tests.databases import downgrade
+from tests.db.next_schema import NEXT, add_next_schema
 from tests.db.waiting import until_a_lock_is_awaited
 
 
@@ -32,7 +32,7 @@ async def test_migrating_an_empty_database_gives_exactly_the_metadata(db: Databa
 
 
 COLUMNS = """
-    SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity
+    SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity, ordinal_position
       FROM information_schema.columns WHERE table_schema = 'public' AND table_name = ANY ($1) ORDER BY 1, 2
 """
 CONSTRAINTS = """
@@ -40,9 +40,13 @@ CONSTRAINTS = """
      WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text = ANY ($1) ORDER BY 1, 2
 """
 INDEXES = "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY ($1) ORDER BY 1"
-STORAGE = "SELECT relname, reloptions FROM pg_class WHERE relname = ANY ($1) ORDER BY 1"
+STORAGE = """
+    SELECT relname, reloptions FROM pg_class
+     WHERE relnamespace = 'public'::regnamespace AND relname = ANY ($1) ORDER BY 1
+"""
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("query", [COLUMNS, CONSTRAINTS, INDEXES, STORAGE])
 async def test_a_migrated_schema_equals_a_fresh_one_in_every_detail(db: Database, empty_dsn: str, query: str) -> None:
     tables = [table.name for table in metadata.sorted_tables]
@@ -109,18 +113,21 @@ async def test_an_empty_database_is_out_of_date(empty_dsn: str) -> None:
 
 async def pretend_newer(dsn: str, *, oldest: str | None) -> None:
     """A schema as a newer aiosched leaves it: `oldest` is the oldest revision that it works with."""
+    await pretend(dsn, "9999", oldest=oldest)
+
+
+async def pretend(dsn: str, revision: str, *, oldest: str | None) -> None:
     conn = await asyncpg.connect(dsn)
-    await conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    await conn.execute(f"UPDATE alembic_version SET version_num = '{revision}'")
     comment = "NULL" if oldest is None else f"'aiosched: works with schema {oldest} and later'"
     await conn.execute(f"COMMENT ON TABLE alembic_version IS {comment}")
     await conn.close()
 
 
-@pytest.mark.parametrize("oldest", ["0001", HEAD])
 async def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(
-    dsn: str, caplog: pytest.LogCaptureFixture, oldest: str
+    dsn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await pretend_newer(dsn, oldest=oldest)
+    await pretend_newer(dsn, oldest=HEAD)
 
     with caplog.at_level("INFO"):
         await (await Database.open(dsn)).close()
@@ -139,6 +146,25 @@ async def test_a_schema_of_a_newer_aiosched_asks_for_an_upgrade_and_is_left_alon
         await Database.open(dsn)
     with pytest.raises(SchemaOutOfDate, match="upgrade this one"):
         await migrate(dsn)
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0031", "0199"])
+@pytest.mark.parametrize("oldest", ["0001", None])
+async def test_a_schema_of_development_says_what_to_do_and_is_left_alone(
+    dsn: str, revision: str, oldest: str | None
+) -> None:
+    await pretend(dsn, revision, oldest=oldest)
+
+    for attempt in (Database.open, migrate, outstanding):
+        with pytest.raises(
+            SchemaOutOfDate, match=r"development version before 0\.2\.0.*new database.*db reset"
+        ) as caught:
+            await attempt(dsn)
+        assert (caught.value.newer, caught.value.exit_code) == (False, 5)
+
+    async with await Database.open(dsn, check=False) as db, db.acquire() as conn:
+        assert await conn.fetchval("SELECT count(*) FROM partition_lease") == 64
+        assert await current_revision(db) == revision
 
 
 async def test_a_read_only_database_is_named_so(dsn: str) -> None:
@@ -182,52 +208,34 @@ async def test_the_revision_is_read_without_alembic_and_sqlalchemy(dsn: str) -> 
     assert answer.strip() == "set()"
 
 
-async def test_migrating_does_not_deadlock_with_a_transaction_that_uses_two_tables(dsn: str) -> None:
+async def test_migrating_does_not_deadlock_with_a_transaction_that_uses_two_tables(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """It happened: a scheduler held `asset_event` and then wanted `dag_run`, which the migration had changed before."""
     async with await Database.open(dsn) as db:
-        await downgrade(db, "0011")
+        add_next_schema(monkeypatch, tmp_path)
         async with db.acquire() as scheduler, db.acquire() as observer:
             async with scheduler.transaction():
                 await scheduler.execute("LOCK TABLE asset_event IN ROW EXCLUSIVE MODE")
                 migrating = asyncio.create_task(migrate(dsn))
                 await until_a_lock_is_awaited(observer)
                 assert await scheduler.fetchval("SELECT count(*) FROM dag_run") == 0
-            assert await migrating == "0011"
-        assert await current_revision(db) == HEAD
+            assert await migrating == HEAD
+        assert await current_revision(db) == NEXT
 
 
-async def test_a_migration_names_the_sessions_that_hold_a_table(dsn: str) -> None:
+async def test_a_migration_names_the_sessions_that_hold_a_table(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     async with await Database.open(dsn, application_name="the holder") as db:
-        await downgrade(db, "0011")
+        add_next_schema(monkeypatch, tmp_path)
         async with db.acquire() as backup, backup.transaction():
             pid = await backup.fetchval("SELECT pg_backend_pid()")
             await backup.execute("LOCK TABLE variable IN ACCESS SHARE MODE")
             expected = rf"not be locked for 0 s: held by the holder \(process {pid}, idle in transaction, since \d+ s\)"
             with pytest.raises(DatabaseError, match=expected):
                 await migrate(dsn, patience=0.0)
-        assert await migrate(dsn) == "0011"
-
-
-async def test_versions_of_before_have_their_tasks_as_rows(dsn: str) -> None:
-    """Also beside a document that nobody can read."""
-    documents = ('{"tasks": [{"task_id": "a", "operator": "O"}, {"task_id": "b", "operator": "O", "pool": "p"}]}', "7")
-    add = "INSERT INTO dag_version (dag_id, number, content_hash, spec) VALUES ($1, $2, '', $3)"
-    async with await Database.open(dsn) as db:
-        await downgrade(db, "0020")
-        async with db.acquire() as conn:
-            for number, document in enumerate(documents, 1):
-                await conn.execute(add, "old", number, document)
-        await migrate(dsn)
-        async with db.acquire() as conn:
-            for number, document in enumerate(documents, 1):
-                await conn.execute(add, "new", number, document)
-            rows = await conn.fetch(
-                "SELECT dag_id, task_index, task_id, operator, pool FROM version_task"
-                "  JOIN dag_version ON dag_version.id = version_id ORDER BY 1 DESC, 2"
-            )
-
-    tasks = [(0, "a", "O", "default_pool"), (1, "b", "O", "p")]
-    assert [tuple(row) for row in rows] == [(dag_id, *task) for dag_id in ("old", "new") for task in tasks]
+        assert await migrate(dsn) == HEAD
 
 
 async def test_a_version_whose_tasks_cannot_be_listed_is_named_in_a_warning(dsn: str) -> None:
@@ -251,22 +259,6 @@ async def test_a_version_whose_tasks_cannot_be_listed_is_named_in_a_warning(dsn:
         ("WARNING", "The tasks of version 2 of DAG odd cannot be listed: cannot call json_array_elements on a scalar")
     ]
     assert "Lists of task instances lack" in warnings[0].detail
-
-
-async def test_going_down_removes_everything(dsn: str) -> None:
-    async with await Database.open(dsn) as db:
-        await downgrade(db, "base")
-        async with db.engine.begin() as conn:
-            left = (
-                await conn.execute(
-                    text("SELECT relname FROM pg_class WHERE relname = ANY (:names)"),
-                    {"names": [*metadata.tables, "task_instance_named"]},
-                )
-            ).all()
-        revision = await current_revision(db)
-
-    assert left == []
-    assert revision is None
 
 
 def _context(connection: Any) -> MigrationContext:

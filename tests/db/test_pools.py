@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.db.names.existing import Existing
+from aiosched.db.names.existing import IfExists
 from aiosched.db.people.pools import Pool, delete_pool, get_pool, list_pools, set_pool
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL
@@ -21,7 +21,7 @@ from tests.patience import PATIENCE
 
 async def audit_log(db: Database) -> list[tuple[Any, ...]]:
     async with db.acquire() as conn:
-        rows = await conn.fetch("SELECT verb, args, requested_by, state, result FROM command ORDER BY id")
+        rows = await conn.fetch("SELECT verb, args, requested_by, state, result FROM request ORDER BY id")
     return [(r["verb"], json.loads(r["args"]), r["requested_by"], r["state"], json.loads(r["result"])) for r in rows]
 
 
@@ -133,11 +133,11 @@ async def test_an_unknown_pool_is_refused_with_near_names(db: Database) -> None:
 async def test_a_pool_that_exists_is_left_or_refused_as_one_asks(db: Database) -> None:
     await set_pool(db, "etl", 4, description="loads", requested_by="me")
 
-    left = await set_pool(db, "etl", 8, existing=Existing.SKIP, requested_by="me")
+    left = await set_pool(db, "etl", 8, existing=IfExists.SKIP, requested_by="me")
     with pytest.raises(Refused, match="The pool 'etl' exists already"):
-        await set_pool(db, "etl", 8, existing=Existing.FAIL, requested_by="me")
+        await set_pool(db, "etl", 8, existing=IfExists.FAIL, requested_by="me")
     with pytest.raises(NotFound, match="There is no pool 'elt' to change"):
-        await set_pool(db, "elt", 8, existing=Existing.REQUIRE, requested_by="me")
+        await set_pool(db, "elt", 8, existing=IfExists.REQUIRE, requested_by="me")
 
     assert not left.changed
     assert await get_pool(db, "etl") == Pool("etl", 4, 0, False, "loads")

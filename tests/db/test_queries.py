@@ -18,7 +18,8 @@ from aiosched.db.queries.queries import (
     list_runs,
     matching_dags,
 )
-from aiosched.db.queries.status import list_import_errors, list_schedulers, parsing_summary
+from aiosched.db.queries.schedulers import list_schedulers
+from aiosched.db.queries.status import list_import_errors, parsing_summary
 from aiosched.db.queries.try_queries import list_tries
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound

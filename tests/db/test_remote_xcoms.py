@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from aiosched.authoring.runtime.xcom_values import write_xcom
 from aiosched.core.values.messages import StoredXCom, XComPlace, XComRef
+from aiosched.core.values.typed_json import json_length
 from aiosched.db.queries.xcom_queries import list_xcoms
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import journal, rehydration, runs
@@ -42,6 +45,19 @@ async def test_its_length_is_stored_for_mapped_tasks(db: Database) -> None:
         found = await rehydration.load_map_lengths(conn, [(1, 0), (2, 0)])
 
     assert found == {1: {(0, -1): 3}, 2: {(0, -1): None}}
+
+
+async def test_the_length_of_a_marked_value_is_that_of_what_it_holds(db: Database) -> None:
+    values = [(1, 2, 3), {1: "a", 2: "b"}, [4], {"value": 1}, Decimal(5), date(2026, 1, 1), {"$aiosched": 1}, "text"]
+    texts = [write_xcom(value).decode() for value in values]
+    async with db.acquire() as conn:
+        await journal.upsert_xcoms(conn, [XComRow(1, 0, i, "return_value", text) for i, text in enumerate(texts)])
+
+        found = await rehydration.load_map_lengths(conn, [(1, 0)])
+
+    expected = [3, 2, 1, 1, None, None, 1, None]
+    assert found == {1: {(0, i): length for i, length in enumerate(expected)}}
+    assert list(map(json_length, texts)) == expected
 
 
 async def test_people_see_its_size_and_its_beginning(db: Database) -> None:

@@ -159,9 +159,9 @@ async def test_answered_requests_finished_backfills_and_dead_schedulers_go_too(d
             for at in (old, new):
                 await insert(conn, table, row | {column: at})
 
-    command = {"partition": 0, "verb": "pause", "requested_by": "me"}
-    await two("command", command | {"state": "applied"}, "created_at")
-    await two("command", command | {"state": "waiting"}, "created_at")
+    request = {"partition": 0, "verb": "pause", "requested_by": "me"}
+    await two("request", request | {"state": "applied"}, "created_at")
+    await two("request", request | {"state": "waiting"}, "created_at")
     dates = {"from_date": old, "to_date": old}
     await two("backfill", {"dag_id": "d", "partition": 0} | dates, "completed_at")
     scheduler = {"name": "s", "hostname": "h", "pid": 1, "version": "1", "executor": "x", "slots": 1}
@@ -171,8 +171,8 @@ async def test_answered_requests_finished_backfills_and_dead_schedulers_go_too(d
     removed = await clean(db, LIMIT)
 
     assert removed == expected
-    assert (removed.commands, removed.backfills, removed.schedulers) == (1, 1, 1)
-    assert [await rows(db, table) for table in ("command", "backfill", "scheduler")] == [3, 1, 1]
+    assert (removed.requests, removed.backfills, removed.schedulers) == (1, 1, 1)
+    assert [await rows(db, table) for table in ("request", "backfill", "scheduler")] == [3, 1, 1]
 
 
 async def test_asset_events_that_a_dag_still_has_to_hear_of_stay(db: Database) -> None:
@@ -300,15 +300,32 @@ async def test_rows_of_a_kind_that_cannot_be_removed_hold_up_no_other_kind(db: D
     await add_version(db, "d", 3, created_at=NOON, newest=True)
     async with db.acquire() as conn:
         columns = {"verb": "pause", "args": {}, "requested_by": "me", "state": "applied", "created_at": NOON - 3 * DAY}
-        command = await insert(conn, "command", columns, returning="id")
-        await conn.execute("CREATE TABLE audit (command bigint REFERENCES command (id))")
-        await conn.execute("INSERT INTO audit VALUES ($1)", command)
+        request = await insert(conn, "request", columns, returning="id")
+        await conn.execute("CREATE TABLE audit (request bigint REFERENCES request (id))")
+        await conn.execute("INSERT INTO audit VALUES ($1)", request)
     failed: list[NotRemoved] = []
 
     removed = await clean(db, LIMIT, failed=failed)
 
-    assert (removed.commands, removed.versions) == (0, 1)
-    assert [(each.key, each.what) for each in failed] == [("commands", "old commands")]
+    assert (removed.requests, removed.versions) == (0, 1)
+    assert [(each.key, each.what) for each in failed] == [("requests", "old requests")]
+
+
+async def test_a_log_that_cannot_be_removed_keeps_its_own_run_only(db: Database) -> None:
+    version = await add_dag(db, "d")
+    for run_id in ("r0", "r1", "r2"):
+        await old_run(db, version, run_id)
+    failed: list[NotRemoved] = []
+
+    async def remove(runs: Sequence[RunName]) -> int:
+        if any(run.run_id == "r1" for run in runs):
+            raise PermissionError(13, "Permission denied", "/logs/d/r1")
+        return 0
+
+    removed = await clean(db, LIMIT, remove_logs=remove, failed=failed)
+
+    assert (removed.runs, await runs(db)) == (2, ["r1"])
+    assert "run 'r1' of DAG 'd' (PermissionError: " in str(failed[0])
 
 
 async def test_without_a_list_of_failures_the_first_one_is_raised(db: Database) -> None:

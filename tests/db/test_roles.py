@@ -44,7 +44,7 @@ async def test_neither_role_can_change_the_schema(roles: Roles) -> None:
             "CREATE TABLE own (x int)",
             "ALTER TABLE dag ADD COLUMN x int",
             "DROP TABLE dag",
-            "TRUNCATE command",
+            "TRUNCATE request",
             "UPDATE alembic_version SET version_num = '0001'",
             "CREATE ROLE another",
             "SELECT pg_read_file('/etc/passwd')",
@@ -61,7 +61,7 @@ async def test_a_web_server_changes_no_state_of_a_run(roles: Roles) -> None:
         "DELETE FROM dag_version",
         "UPDATE scheduler SET lease_expires_at = now()",
         "DELETE FROM partition_lease",
-        "DELETE FROM command",
+        "DELETE FROM request",
     )
 
 
@@ -113,7 +113,7 @@ def test_the_command_prints_sql_that_can_be_run(dsn: str) -> None:
         conn = await asyncpg.connect(dsn)
         await conn.execute(done.stdout)
         can = [
-            await conn.fetchval("SELECT has_table_privilege($1, 'command', $2)", names[1], kind)
+            await conn.fetchval("SELECT has_table_privilege($1, 'request', $2)", names[1], kind)
             for kind in ("INSERT", "DELETE")
         ]
         for name in names:

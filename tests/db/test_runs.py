@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.run.board import Run
 from aiosched.core.timetables.base import DataInterval, NextRun
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import XComRef
@@ -29,26 +31,23 @@ async def add_dag(conn: DatabaseConnection, dag_id: str = "d", *tasks: str) -> r
     return next(row for row in await runs.load_dags(conn, [partition_of(dag_id)]) if row.dag_id == dag_id)
 
 
-def new_run(dag: runs.DagRow, run_id: str, **values: Any) -> runs.NewRunRow:
+def new_run(dag: runs.DagRow, run_id: str, **values: Any) -> runs.NewRun:
     logical = values.get("logical_date")
-    run = runs.NewRunRow(
+    run = Run(
+        key=0,
         dag_id=dag.dag_id,
         run_id=run_id,
-        partition=dag.partition,
         version_id=dag.version_id,
         run_type="scheduled",
-        triggered_by="timetable",
-        state="running",
-        logical_date=None,
+        state=RunState.RUNNING,
         interval_start=logical,
         interval_end=None if logical is None else logical + HOUR,
         run_after=NOON,
         queued_at=NOON,
         start_date=NOON,
-        conf='{"k": 1}',
-        created_by=1,
+        conf={"k": 1},
     )
-    return run._replace(**values)
+    return runs.NewRun(dataclasses.replace(run, **values), dag.partition, "timetable", 1)
 
 
 async def test_dags_are_read_by_partition_with_their_newest_version(db: Database) -> None:
@@ -196,27 +195,6 @@ async def test_values_come_in_the_order_of_the_references_and_of_their_indexes(d
         assert found == [[(-1, '"single"')], [(0, "0"), (1, "1"), (2, "2")], [(1, "1")], []]
         assert await runs.version_of_run(conn, run) == dag.version_id
         assert await runs.version_of_run(conn, run + 1) is None
-
-
-async def test_a_value_of_an_earlier_run_is_found_by_the_task_s_name_over_versions(db: Database) -> None:
-    async with db.transaction() as conn:
-        old = await add_dag(conn, "d", "a", "b")
-        first = await runs.insert_runs(conn, [new_run(old, "first", logical_date=NOON)])
-        await add_value(conn, first["d", "first"], 1, "1")
-        new = await add_dag(conn, "d", "b")  # here it stands at another index
-        rest = await runs.insert_runs(
-            conn,
-            [
-                new_run(new, "second", logical_date=NOON + HOUR),
-                new_run(new, "third", logical_date=NOON + 2 * HOUR),
-            ],
-        )
-
-        ref = XComRef("b", "k")
-        assert await runs.previous_run_with_xcom(conn, rest["d", "third"], ref) == (first["d", "first"], 1)
-        await add_value(conn, rest["d", "second"], 0, "2")
-        assert await runs.previous_run_with_xcom(conn, rest["d", "third"], ref) == (rest["d", "second"], 0)
-        assert await runs.previous_run_with_xcom(conn, first["d", "first"], ref) is None
 
 
 async def test_a_deleted_dag_leaves_no_row(db: Database) -> None:

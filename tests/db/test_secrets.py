@@ -11,7 +11,7 @@ import pytest
 from aiosched.config import Settings
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring, new_key
-from aiosched.db.names.existing import Existing
+from aiosched.db.names.existing import IfExists
 from aiosched.db.people.secrets import Change, SecretStore, VariableValue
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, NotFound, Refused
@@ -34,7 +34,7 @@ async def dump(db: Database) -> str:
         rows = [
             *await conn.fetch("SELECT v::text FROM variable AS v"),
             *await conn.fetch("SELECT c::text FROM connection AS c"),
-            *await conn.fetch("SELECT c::text FROM command AS c"),
+            *await conn.fetch("SELECT c::text FROM request AS c"),
         ]
     return "\n".join(row[0] for row in rows)
 
@@ -60,8 +60,8 @@ async def test_setting_says_what_changed_and_keeps_a_description(store: SecretSt
     assert (await store.get_variable("a")).description == "one"
 
 
-@pytest.mark.parametrize(("existing", "value"), [(Existing.OVERWRITE, "new"), (Existing.SKIP, "old")])
-async def test_what_exists_is_overwritten_or_skipped(store: SecretStore, existing: Existing, value: str) -> None:
+@pytest.mark.parametrize(("existing", "value"), [(IfExists.OVERWRITE, "new"), (IfExists.SKIP, "old")])
+async def test_what_exists_is_overwritten_or_skipped(store: SecretStore, existing: IfExists, value: str) -> None:
     await store.set_variables({"a": text("old")})
 
     await store.set_variables({"a": text("new"), "b": text("new")}, existing=existing)
@@ -74,7 +74,7 @@ async def test_a_store_that_must_be_new_changes_nothing_when_one_exists(store: S
     other = ConnectionValue.from_uri("other", "http://h")
 
     with pytest.raises(Refused, match="'sales' exists already"):
-        await store.set_connections([SALES, other], existing=Existing.FAIL)
+        await store.set_connections([SALES, other], existing=IfExists.FAIL)
 
     assert [info.conn_id for info in await store.list_connections()] == ["sales"]
 
@@ -100,7 +100,7 @@ async def test_deleting_deletes(db: Database, store: SecretStore) -> None:
 
     assert (await store.list_variables(), await store.list_connections()) == ([], [])
     async with db.acquire() as conn:
-        verbs = [row[0] for row in await conn.fetch("SELECT verb FROM command ORDER BY id")]
+        verbs = [row[0] for row in await conn.fetch("SELECT verb FROM request ORDER BY id")]
     assert verbs == ["delete_variable", "delete_connection"]
 
 

@@ -1,7 +1,6 @@
 """Reads docker-compose.yml and the Dockerfile: what each container gets, as frozen data.
 
-Only what these two files use is understood; anything else is an error, so that the runner (side_by_side.py) never
-leaves out in silence what the file says.
+Only what these two files use is understood; anything else is an error, so that no test overlooks what the file says.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,8 @@ from typing import Any, Final
 import yaml
 
 ROOT: Final = Path(__file__).parents[2]
+SECRETS: Final = "deploy/compose/secrets"
+VARIABLES: Final = {"SECRETS": f"./{SECRETS}"}  # as deploy/compose/passwords writes it
 
 _KNOWN: Final = frozenset(
     {
@@ -30,10 +31,10 @@ _KNOWN: Final = frozenset(
             "healthcheck",
             "image",
             "init",
-            "ports",
+            "networks",
         ),
         *("ports", "profiles", "read_only", "restart", "secrets", "security_opt", "stop_grace_period", "tmpfs"),
-        "volumes",
+        *("user", "volumes"),
     }
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -82,6 +83,8 @@ class Service:
     entrypoint: tuple[str, ...] | None  # None: that of its image, as with its command
     command: tuple[str, ...] | None
     environment: Mapping[str, str]
+    secrets: frozenset[str]  # each a file below /run/secrets
+    networks: frozenset[str]
     depends_on: Mapping[str, str]  # the condition, by service
     mounts: tuple[Mount, ...]
     tmpfs: tuple[str, ...]
@@ -94,20 +97,14 @@ class Service:
     stop_grace: float  # seconds from the stop signal to SIGKILL
     restart: str
 
-    @classmethod
-    def plain(cls, image: str, mounts: Mapping[str, str]) -> Service:
-        """`docker run --read-only --tmpfs /tmp` of an image, with folders that it may only read."""
-        said = {"image": image, "read_only": True, "tmpfs": ["/tmp"], "stop_grace_period": "100s"}
-        said |= {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
-        said["volumes"] = [f"{source}:{target}:ro" for source, target in mounts.items()]
-        return _service(image, said, frozenset(), ROOT)
-
 
 @dataclass(frozen=True, slots=True)
 class Compose:
     name: str
     services: Mapping[str, Service]
     volumes: frozenset[str] = field(default_factory=frozenset)
+    secrets: Mapping[str, str] = field(default_factory=dict)  # the file of each, as it is written
+    closed: frozenset[str] = field(default_factory=frozenset)  # networks without a way out
 
     def of_profiles(self, *profiles: str) -> list[Service]:
         """The services that start with these profiles, each after those that it depends on."""
@@ -153,11 +150,18 @@ def read_compose(variables: Mapping[str, str], path: Path = ROOT / "docker-compo
     content = _with_variables(yaml.safe_load(path.read_text(encoding="utf-8")), variables)
     volumes = frozenset(content["volumes"])
     services = {name: _service(name, said, volumes, path.parent) for name, said in content["services"].items()}
-    return Compose(content["name"], services, volumes)
+    secrets = {name: said["file"] for name, said in content.get("secrets", {}).items()}
+    networks = {name: dict(said or {}) for name, said in content.get("networks", {}).items()}
+    assert all(set(said) <= {"internal"} for said in networks.values()), networks
+    for service in services.values():
+        assert service.secrets <= set(secrets), service.name
+        assert service.networks <= set(networks), service.name
+    closed = frozenset(name for name, said in networks.items() if said.get("internal"))
+    return Compose(content["name"], services, volumes, secrets, closed)
 
 
 def _service(name: str, said: Mapping[str, Any], volumes: frozenset[str], folder: Path) -> Service:
-    assert set(said) <= _KNOWN, f"{name}: the runner does not know {sorted(set(said) - _KNOWN)}"
+    assert set(said) <= _KNOWN, f"{name}: this reader does not know {sorted(set(said) - _KNOWN)}"
     depends = said.get("depends_on", {})
     dropped, options = said.get("cap_drop", []), said.get("security_opt", [])
     assert dropped in (["ALL"], []), name
@@ -169,6 +173,8 @@ def _service(name: str, said: Mapping[str, Any], volumes: frozenset[str], folder
         entrypoint=tuple(said["entrypoint"]) if "entrypoint" in said else None,
         command=tuple(said["command"]) if "command" in said else None,
         environment={key: str(value) for key, value in said.get("environment", {}).items()},
+        secrets=frozenset(said.get("secrets", [])),
+        networks=frozenset(said.get("networks", ["default"])),
         depends_on=dict.fromkeys(depends, "service_started")
         if isinstance(depends, list)
         else {other: how["condition"] for other, how in depends.items()},
@@ -242,8 +248,3 @@ def _health_of_dockerfile(text: str) -> Health:
         retries=int(said["retries"]),
         start_period=seconds(said["start-period"]),
     )
-
-
-def replicas(service: Service, scale: Mapping[str, int]) -> Sequence[str]:
-    """The host names of a service's containers."""
-    return [f"{service.name}-{number}" for number in range(1, scale.get(service.name, 1) + 1)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +78,91 @@ def pods(found: list[Object]) -> Iterator[tuple[Object, Object]]:
     for one in found:
         if one["kind"] in ("Deployment", "StatefulSet", "Job"):
             yield one, one["spec"]["template"]["spec"]
+
+
+_VOLUMES: Final = {  # kinds that the profile `restricted` allows
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
+}  # fmt: skip
+
+
+def unrestricted(spec: Object) -> list[str]:
+    """What the profile `restricted` has against a pod (kubernetes.io, "Pod Security Standards")."""
+    pod = spec.get("securityContext") or {}
+    found = [name for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)]
+    found += [f"volume {one['name']}" for one in spec.get("volumes", ()) if not set(one) - {"name"} <= _VOLUMES]
+    found += ["sysctls"] if pod.get("sysctls") else []
+    for one in containers(spec):
+        own = one.get("securityContext") or {}
+        both = {**pod, **own}
+        capabilities = own.get("capabilities") or {}
+        wrong = {
+            "privileged": bool(own.get("privileged")),
+            "allowPrivilegeEscalation": own.get("allowPrivilegeEscalation") is not False,
+            "capabilities": "ALL" not in capabilities.get("drop", ())
+            or not set(capabilities.get("add", ())) <= {"NET_BIND_SERVICE"},
+            "runAsNonRoot": both.get("runAsNonRoot") is not True,
+            "runAsUser": both.get("runAsUser") == 0,
+            "seccompProfile": (both.get("seccompProfile") or {}).get("type") not in ("RuntimeDefault", "Localhost"),
+            "procMount": own.get("procMount", "Default") != "Default",
+            "hostPort": any(port.get("hostPort") for port in one.get("ports", ())),
+        }
+        found += [f"{one['name']}: {name}" for name, is_wrong in wrong.items() if is_wrong]
+    return found
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a connection: a pod, with its labels and those of its namespace; or an address outside."""
+
+    name: str
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    of_namespace: Mapping[str, str] = field(default_factory=dict)
+    address: str | None = None
+
+
+def allows(policies: list[Object], source: End, target: End, port: int) -> bool:
+    """Whether network policies let one end open a TCP connection to another."""
+    return _passes(policies, "Egress", source, target, port) and _passes(policies, "Ingress", target, source, port)
+
+
+def _passes(policies: list[Object], kind: str, at: End, other: End, port: int) -> bool:
+    if at.address is not None:
+        return True
+    mine = [
+        one["spec"]
+        for one in policies
+        if one["metadata"]["namespace"] == at.namespace
+        and kind in one["spec"]["policyTypes"]
+        and _matches(one["spec"]["podSelector"], at.labels)
+    ]
+    rules = [rule for spec in mine for rule in spec.get(kind.lower(), ())]
+    side = "to" if kind == "Egress" else "from"
+    return not mine or any(_rule(rule, rule.get(side), other, port) for rule in rules)
+
+
+def _rule(rule: Object, peers: list[Object] | None, other: End, port: int) -> bool:
+    ports = rule.get("ports")
+    if ports is not None and not any(one["protocol"] == "TCP" and one["port"] == port for one in ports):
+        return False
+    return peers is None or any(_peer(one, other) for one in peers)
+
+
+def _peer(peer: Object, other: End) -> bool:
+    if (block := peer.get("ipBlock")) is not None:
+        where = ip_address(other.address or "10.0.0.1")  # of a pod
+        out = any(where in ip_network(one) for one in block.get("except", ()))
+        return where in ip_network(block["cidr"]) and not out
+    if other.address is not None:
+        return False
+    return _matches(peer.get("podSelector", {}), other.labels) and _matches(
+        peer["namespaceSelector"], other.of_namespace
+    )
+
+
+def _matches(selector: Object, labels: Mapping[str, str]) -> bool:
+    assert set(selector) <= {"matchLabels"}, selector
+    return bool(selector.get("matchLabels", {}).items() <= labels.items())
 
 
 def containers(spec: Object) -> list[Object]:

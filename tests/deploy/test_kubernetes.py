@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.compose import read_dockerfile
+from aiosched.core.values.worker_messages import Job
+from aiosched.executors.kubernetes.manifests import PodOptions, idle_pod, pod_of
+from tests.deploy.compose import ROOT, read_dockerfile
 from tests.deploy.known_names import check_command, known_variables, seconds_to_stop
 from tests.deploy.manifests import (
     KUBERNETES,
@@ -18,7 +20,9 @@ from tests.deploy.manifests import (
     OVERLAYS,
     RENDERER,
     WHY_NOT,
+    End,
     Object,
+    allows,
     containers,
     documents,
     kind_of,
@@ -27,9 +31,10 @@ from tests.deploy.manifests import (
     problems,
     render,
     resources,
+    unrestricted,
 )
 
-BASE = KUBERNETES / "base"
+BASE, TASKS = KUBERNETES / "base", KUBERNETES / "tasks"
 rendered = pytest.mark.skipif(RENDERER is None, reason=WHY_NOT)
 
 
@@ -187,27 +192,133 @@ def _selector(found: Object) -> dict[str, str] | None:
         case "Service":
             return dict(spec["selector"])
         case "NetworkPolicy":
-            return dict(spec["podSelector"]["matchLabels"])
+            return dict(spec["podSelector"].get("matchLabels", {}))
         case "Deployment" | "StatefulSet" | "PodDisruptionBudget":
             return dict(spec["selector"]["matchLabels"])
     return None
 
 
-def test_nothing_is_allowed_but_what_a_policy_names() -> None:
-    policies = {one["metadata"]["name"]: one["spec"] for one in resources(BASE) if one["kind"] == "NetworkPolicy"}
+@pytest.mark.parametrize("folder", [BASE, TASKS], ids=name_of)
+def test_nobody_may_talk_but_as_a_policy_says(folder: Path) -> None:
+    [nothing] = [
+        one for one in resources(folder) if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] == "nothing"
+    ]
 
-    nothing = policies.pop("nothing")
-
-    assert nothing["policyTypes"] == ["Ingress", "Egress"]
-    assert {"ingress", "egress"} & set(nothing) == set()
-    incoming = {name: one["ingress"] for name, one in policies.items() if "Ingress" in one["policyTypes"]}
-    assert incoming == {"web": [{"ports": [{"protocol": "TCP", "port": 8484}]}]}
+    assert nothing["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
 def test_no_secret_is_in_the_repository() -> None:
     assert [one for folder in KUSTOMIZATIONS for one in resources(folder) if kind_of(one) == "v1 Secret"] == []
-    for _, spec in pods(list(resources(BASE))):
-        assert {"name": "secrets", "secret": {"secretName": "aiosched", "defaultMode": 0o440}} in spec["volumes"]
+
+
+KEYS: dict[str, set[str]] = {
+    "migrate": {"dsn-owner"},
+    "scheduler": {"dsn-scheduler", "fernet-keys"},
+    "web": {"dsn-web", "fernet-keys", "admin-password", "metrics-token"},
+    "worker-api": {"dsn-web", "fernet-keys"},
+}
+FOLDER = "/run/secrets/aiosched"
+
+
+def test_each_key_of_the_secret_is_mounted_where_it_is_read_and_nowhere_else() -> None:
+    found: dict[str, set[str]] = {}
+    settings = dict(text.split("=", 1) for text in kustomization(BASE)["configMapGenerator"][0]["literals"])
+    for owner, spec in all_pods():
+        name = owner["metadata"]["name"]
+        [secret] = [one["secret"] for one in spec["volumes"] if "secret" in one]
+        items = {one["path"]: one["key"] for one in secret["items"]}
+        found[name] = set(items.values())
+        assert (secret["secretName"], secret["defaultMode"]) == ("aiosched", 0o440)
+        for container in containers(spec):
+            variables = settings | {one["name"]: one["value"] for one in container.get("env", ())}  # no valueFrom
+            named = {path for name, path in variables.items() if name.endswith("__FILE")}
+            [mount] = [one for one in container["volumeMounts"] if one["name"] == "secrets"]
+            assert [set(one) for one in container["envFrom"]] == [{"configMapRef"}], name
+            assert mount["readOnly"] is True
+            seen = {mount["mountPath"]} if "subPath" in mount else {f"{FOLDER}/{path}" for path in items}
+            assert seen == named, (name, container["name"])
+    assert found == KEYS
+
+
+def test_the_page_says_how_all_keys_are_made() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+
+    assert set(re.findall(r"--from-(?:literal|file)=([\w-]+)=", page)) == set().union(*KEYS.values())
+
+
+def all_pods() -> list[tuple[Object, Object]]:
+    return list(pods([*resources(BASE), *resources(KUBERNETES / "components" / "worker-api")]))
+
+
+def test_each_kind_of_pod_has_an_account_of_its_own() -> None:
+    accounts = {owner["metadata"]["name"]: spec["serviceAccountName"] for owner, spec in all_pods()}
+
+    assert accounts == {name: name for name in KEYS}
+
+
+def test_pods_of_ours_and_of_tasks_keep_to_the_profile_restricted() -> None:
+    options = PodOptions(instance="aiosched", namespace="aiosched-tasks", image="aiosched")
+    container = {"image": "x", "ports": [{"containerPort": 1}], "env": [{"name": "A", "value": "b"}]}
+    allowed = {"spec": {"containers": [container], "volumes": [{"name": "v", "emptyDir": {}}]}}
+    jobs = [Job(id=1, token="t", urls=(), executor_config=config) for config in ({}, {"pod_override": allowed})]
+    tasks = [*(pod_of(job, options, salt="s") for job in jobs), idle_pod(options, salt="s")]
+
+    assert [unrestricted(spec) for spec in (*(spec for _, spec in all_pods()), *(pod["spec"] for pod in tasks))] == [
+        []
+    ] * (len(KEYS) + len(tasks))
+    assert all(pod["spec"]["automountServiceAccountToken"] is False for pod in tasks)
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "said"),
+    [
+        ({"hostNetwork": True}, {}, "hostNetwork"),
+        ({"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}, {}, "volume h"),
+        ({"securityContext": {}}, {}, "base: runAsNonRoot"),
+        ({}, {"securityContext": None}, "base: allowPrivilegeEscalation"),
+        ({}, {"ports": [{"hostPort": 80}]}, "base: hostPort"),
+        ({}, {"securityContext": {"capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}}}, "base: capabilities"),
+    ],
+)
+def test_the_profile_refuses_what_kubernetes_refuses(pod: Object, container: Object, said: str) -> None:
+    good = pod_of(Job(id=1, token="t", urls=()), PodOptions(instance="a", namespace="n", image="i"), salt="s")["spec"]
+
+    bad = {**good, **pod, "containers": [{**good["containers"][0], **container}]}
+
+    assert said in unrestricted(bad)
+
+
+def test_kubernetes_enforces_that_profile_in_both_namespaces() -> None:
+    namespaces = [one for folder in (BASE, TASKS) for one in resources(folder) if one["kind"] == "Namespace"]
+
+    assert [one["metadata"]["name"] for one in namespaces] == ["aiosched", "aiosched-tasks"]
+    assert {one["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] for one in namespaces} == {"restricted"}
+
+
+def test_a_scheduler_may_make_pods_of_tasks_in_their_namespace_and_read_no_secret() -> None:
+    [role] = [one for one in resources(TASKS) if one["kind"] == "Role"]
+    [binding] = [one for one in resources(TASKS) if one["kind"] == "RoleBinding"]
+    everywhere = [one for folder in KUSTOMIZATIONS if folder != TASKS for one in resources(folder)]
+
+    assert [one["verbs"] for one in role["rules"] if "secrets" in one["resources"]] == [["create"]]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "scheduler", "namespace": "aiosched"}]
+    assert [
+        one for one in everywhere if one["kind"] in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+    ] == []
+
+
+def test_no_image_of_others_is_named_without_its_digest() -> None:
+    images = {one["image"] for _, spec in all_pods() for one in containers(spec)}
+
+    assert [image for image in images if image != "aiosched" and "@sha256:" not in image] == []
+
+
+def test_a_scheduler_is_restarted_if_that_may_help_and_not_soon() -> None:
+    spec = next(spec for owner, spec in pods(list(resources(BASE))) if owner["metadata"]["name"] == "scheduler")
+    probe = spec["containers"][0]["livenessProbe"]
+
+    assert probe["exec"]["command"] == ["aiosched", "schedulers", "check", "--local", "--restart"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 300
 
 
 def test_the_web_server_is_probed_at_addresses_that_it_has() -> None:
@@ -218,6 +329,64 @@ def test_the_web_server_is_probed_at_addresses_that_it_has() -> None:
     assert probes == {"/livez", "/readyz?scheduler=false"}
     assert {web[kind]["httpGet"]["port"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")} == {"http"}
     assert {"name": "http", "containerPort": 8484} in web["ports"]
+
+
+@rendered
+def test_who_may_talk_to_whom(tmp_path: Path) -> None:
+    """All pairs; a cluster without other policies, whose database is in it."""
+    found = render(with_executor(tmp_path)) + render(TASKS)
+    policies = [one for one in found if one["kind"] == "NetworkPolicy"]
+    named = {one["metadata"]["name"]: one["metadata"]["labels"] for one in found if one["kind"] == "Namespace"}
+    of_namespace = {name: {**labels, "kubernetes.io/metadata.name": name} for name, labels in named.items()}
+    ours = [
+        End(
+            owner["metadata"]["name"],
+            "aiosched",
+            owner["spec"]["template"]["metadata"]["labels"],
+            of_namespace["aiosched"],
+        )
+        for owner, _ in pods(found)
+    ]
+    task = End("task", "aiosched-tasks", {"aiosched.io/job": "1"}, of_namespace["aiosched-tasks"])
+    others = [
+        task,
+        End("ingress", "ingress", {}, {"aiosched.io/reaches-web": "true"}),
+        End("stranger", "default", {"app.kubernetes.io/component": "scheduler"}, {}),
+        End("database", "data", {"app": "postgres"}, {}),
+        End("internet", address="93.184.216.34"),
+        End("metadata", address="169.254.169.254"),
+    ]
+    ports = {"database": 5432, "internet": 443, "metadata": 80}
+
+    talk = {
+        f"{source.name} -> {target.name}"
+        for source in (*ours, *others)
+        for target in (*ours, *others)
+        if source.address is None and source is not target and source not in others[3:]
+        if allows(policies, source, target, ports.get(target.name, 8484))
+    }
+
+    beyond = {"ingress", "stranger", "database", "internet", "metadata"}
+    assert talk - {f"{one} -> {other}" for one in ("ingress", "stranger") for other in beyond} == {
+        *(f"scheduler -> {other}" for other in beyond),
+        *("web -> database", "web -> internet", "worker-api -> database", "worker-api -> internet"),
+        *("migrate -> database", "ingress -> web", "task -> worker-api", "task -> internet"),
+    }
+
+
+def with_executor(folder: Path) -> Path:
+    """An overlay as the page says, with pods for tasks and logins at an identity provider."""
+
+    def relative(name: str) -> str:
+        return os.path.relpath(KUBERNETES / name, folder)
+
+    overlay = {
+        "namespace": "aiosched",
+        "resources": [relative("overlays/small")],
+        "components": [relative("components/kubernetes-executor"), relative("components/oidc")],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    return folder
 
 
 @rendered
@@ -237,18 +406,15 @@ def test_production_has_three_schedulers_and_its_own_settings() -> None:
 
 @rendered
 def test_a_component_can_be_added_to_an_overlay(tmp_path: Path) -> None:
-    def relative(name: str) -> str:
-        return os.path.relpath(KUBERNETES / name, tmp_path)
-
-    overlay = {"resources": [relative("overlays/small")], "components": [relative("components/kubernetes-executor")]}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
-
-    found = render(tmp_path)
+    found = render(with_executor(tmp_path))
 
     scheduler, web = (
         next(spec for owner, spec in pods(found) if owner["metadata"]["name"] == name) for name in ("scheduler", "web")
     )
     assert [problem for one in found for problem in problems(one)] == []
-    assert {"Role", "RoleBinding"} <= {one["kind"] for one in found}
     assert scheduler["automountServiceAccountToken"] is True
     assert web["automountServiceAccountToken"] is False
+    assert {one["metadata"].get("namespace", "aiosched") for one in found} == {"aiosched"}
+    settings = next(one["data"] for one in found if one["kind"] == "ConfigMap")
+    assert settings["AIOSCHED__KUBERNETES__NAMESPACE"] == kustomization(TASKS)["namespace"]
+    assert settings["AIOSCHED__EXECUTOR__KIND"] == "kubernetes"

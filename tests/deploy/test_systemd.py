@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from aiosched.config.secret_environment import secret_variables
 from aiosched.config.sections import Settings
+from aiosched.db.crypto.keyring import new_key
 from tests.deploy.compose import ROOT, read_dockerfile, seconds
 from tests.deploy.known_names import check_command, known_variables, seconds_to_stop
 
@@ -22,6 +24,7 @@ SYSTEMD = ROOT / "deploy" / "systemd"
 UNITS = sorted(SYSTEMD.glob("*.service"))
 SERVICES = [path for path in UNITS if "migrate" not in path.name]
 PROGRAM = "/opt/aiosched/bin/aiosched"
+KEY = new_key()
 ANALYZE = shutil.which("systemd-analyze")
 
 Unit = dict[str, list[str]]
@@ -111,12 +114,61 @@ def test_its_user_is_that_of_the_image() -> None:
     assert user == ["aiosched", str(read_dockerfile().user[0])]
 
 
-COMMANDS = [pytest.param(read(path)["ExecStart"][0], id=path.name) for path in SERVICES]
+def credentials(unit: Unit) -> dict[str, str]:
+    """The file of root, by the name of the credential."""
+    return dict(line.split(":", 1) for line in unit.get("LoadCredential", ()))
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, pytest.param("aiosched serve --role parser", id="a parser alone")])
-def test_a_service_says_that_it_is_ready_alive_and_stopping(command: str, dsn: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_what_is_secret_is_a_credential_and_in_no_environment(path: Path) -> None:
+    unit = read(path)
+    files = {name: value for name, value in own_environment(unit).items() if name.endswith("__FILE")}
+
+    assert not (set(own_environment(unit)) | set(environment_file())) - set(files) & secret_variables()
+    assert set(files.values()) == {f"%d/{name}" for name in credentials(unit)}
+    assert all(Path(file).parent == Path("/etc/aiosched") for file in credentials(unit).values())
+
+
+def test_each_kind_of_service_has_a_role_of_the_database_and_only_the_keys_that_it_needs() -> None:
+    assert {path.name: credentials(read(path)) for path in UNITS if credentials(read(path))} == {
+        "aiosched-migrate.service": {"dsn": "/etc/aiosched/dsn-owner"},
+        "aiosched-scheduler@.service": {
+            "dsn": "/etc/aiosched/dsn-scheduler", "fernet-keys": "/etc/aiosched/fernet-keys",
+        },
+        "aiosched-web.service": {"dsn": "/etc/aiosched/dsn-web", "fernet-keys": "/etc/aiosched/fernet-keys"},
+    }  # fmt: skip
+
+
+def with_credentials(unit: Unit, folder: Path, dsn: str) -> dict[str, str]:
+    """What systemd makes of the unit's lines: a folder of files for the service's user only, and where it is."""
+    given = {"dsn": dsn, "fernet-keys": KEY}
+    folder.mkdir(mode=0o700)
+    for name in credentials(unit):
+        (folder / name).write_text(given[name] + "\n")
+        (folder / name).chmod(0o400)
+    files = {name: value for name, value in own_environment(unit).items() if name.endswith("__FILE")}
+    return {name: value.replace("%d", str(folder)) for name, value in files.items()}
+
+
+def test_migrating_needs_no_key(tmp_path: Path, empty_dsn: str) -> None:
+    unit = read(SYSTEMD / "aiosched-migrate.service")
+    given = with_credentials(unit, tmp_path / "credentials", empty_dsn) | {"AIOSCHED_HOME": str(tmp_path)}
+    _, *words = shlex.split(unit["ExecStart"][0])
+
+    subprocess.run([sys.executable, "-P", "-m", "aiosched", *words], env={**os.environ, **given}, check=True)
+
+
+COMMANDS = [pytest.param(read(path)["ExecStart"][0], path.name, id=path.name) for path in SERVICES]
+PARSER = pytest.param("aiosched serve --role parser", "aiosched-scheduler@.service", id="a parser alone")
+
+
+@pytest.mark.parametrize(("command", "of"), [*COMMANDS, PARSER])
+def test_a_service_says_that_it_is_ready_alive_and_stopping_without_a_secret_in_its_environment(
+    command: str, of: str, dsn: str, tmp_path: Path
+) -> None:
     _, *words = shlex.split(command.replace("%l", "host").replace("%i", "1"))
+    unit = read(SYSTEMD / of)
+    secrets = with_credentials(unit, tmp_path / "credentials", dsn) or {"AIOSCHED_DSN": dsn}
     (tmp_path / "dags").mkdir()
     heard: list[bytes] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
@@ -124,7 +176,7 @@ def test_a_service_says_that_it_is_ready_alive_and_stopping(command: str, dsn: s
         sock.settimeout(60)
         environment = {
             **os.environ,
-            "AIOSCHED_DSN": dsn,
+            **secrets,
             "AIOSCHED_HOME": str(tmp_path / "home"),
             "AIOSCHED_DAGS": str(tmp_path / "dags"),
             "AIOSCHED__WEB__PORT": "0",
@@ -138,6 +190,7 @@ def test_a_service_says_that_it_is_ready_alive_and_stopping(command: str, dsn: s
             try:
                 while heard.count(b"WATCHDOG=1") < 3:
                     heard.append(sock.recv(100))
+                shown = Path(f"/proc/{process.pid}/environ").read_bytes().decode()
                 process.send_signal(signal.SIGTERM)
                 while heard[-1] != b"STOPPING=1":
                     heard.append(sock.recv(100))
@@ -146,4 +199,6 @@ def test_a_service_says_that_it_is_ready_alive_and_stopping(command: str, dsn: s
                 process.kill()
 
     assert heard[0] == b"READY=1"
+    assert dsn not in shown
+    assert KEY not in shown
     assert process.returncode == 0, said

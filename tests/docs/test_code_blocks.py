@@ -12,11 +12,11 @@ import asyncpg
 import pytest
 import typer
 import yaml
-from code_blocks import Block, blocks, commands, commands_of_line
 
 import aiosched
 from aiosched.cli.app import app
 from aiosched.config import load_settings
+from tests.docs.code_blocks import Block, blocks, commands, commands_of_line
 
 CHECKED: Final = {"python", "console", "toml", "json", "yaml", "sql"}
 SHOWN: Final = {"text", "dockerfile", "nginx"}  # nothing here reads them

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,7 +18,10 @@ from typing import Any
 import psutil
 import pytest
 
+from aiosched.config import Settings
+from aiosched.db.crypto.keyring import new_key
 from tests.patience import PATIENCE
+from tests.ports import free_port
 from tests.suspending import suspend
 
 REDIS = shutil.which("redis-server")
@@ -36,7 +38,7 @@ class RealBroker(ABC):
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="aiosched-broker-"))
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -129,7 +131,7 @@ class RabbitMQ(RealBroker):
     def __init__(self) -> None:
         super().__init__()
         self.url = f"amqp://guest:guest@127.0.0.1:{self.port}//"
-        self._node_port, self._mapper_port = _free_port(), _free_port()
+        self._node_port, self._mapper_port = free_port(), free_port()
         self._mapper: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
@@ -178,12 +180,6 @@ class RabbitMQ(RealBroker):
             self._mapper.wait()
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def redis() -> Iterator[RealBroker]:
     """The session's Redis, one for each pytest-xdist worker."""
@@ -202,6 +198,12 @@ def _running(broker: RealBroker) -> Iterator[RealBroker]:
         yield broker
     finally:
         broker.close()
+
+
+def use(broker: RealBroker, settings: Settings, *, queue: str) -> None:
+    """Let an engine use a broker, with a queue and a key of the test's own."""
+    celery = settings.celery
+    celery.broker, celery.default_queue, celery.keys = broker.url, queue, new_key()
 
 
 def on_broker(name: str, *, place: str | None = None) -> Any:

@@ -23,12 +23,14 @@ class CeleryWorkers:
     def environment(self, name: str) -> dict[str, str]:
         celery = self.settings.celery
         assert celery.broker is not None
+        assert celery.keys is not None
         return {
             **os.environ,
             "AIOSCHED_DAGS": str(self.settings.core.dags_folder),
             "AIOSCHED_HOME": str(self.folder / name),
             "AIOSCHED__CELERY__BROKER": celery.broker,
             "AIOSCHED__CELERY__DEFAULT_QUEUE": celery.default_queue,
+            "AIOSCHED__CELERY__KEYS": celery.keys,
             "AIOSCHED__CORE__KILLED_TASK_CLEANUP_TIME": "0.5",
             "AIOSCHED__EXECUTOR__SLOTS": "2",
             "AIOSCHED__SCHEDULER__GRACE": "1",

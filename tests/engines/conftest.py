@@ -33,8 +33,10 @@ def forkservers() -> Iterator[KeptForkservers]:
 
 
 @pytest.fixture(autouse=True)
-def agents_keep_their_forkservers(forkservers: KeptForkservers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers in this process begin with one that another test of the file had."""
+def agents_keep_their_forkservers(
+    forkservers: KeptForkservers, kept_supervisors: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers in this process begin with one that another test of the file had, and so do parsers."""
     monkeypatch.setattr("aiosched.executors.local.forkservers.ForkserverClient", forkservers)
 
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiosched.config import Settings
-from tests.network_changes import changing
-
-CAN_ISOLATE = os.geteuid() == 0 and shutil.which("ip") is not None
-CANNOT_ISOLATE = "network namespaces need root and the command ip (Debian package iproute2)"
+from tests.ports import free_port
 
 
 class Cluster:
@@ -29,9 +24,7 @@ class Cluster:
         self, settings: Settings, folder: Path, *, host: str = "127.0.0.1", prefix: Sequence[str] = ()
     ) -> None:
         self.settings, self.folder, self.host, self.prefix = settings, folder, host, tuple(prefix)
-        with socket.socket() as sock:
-            sock.bind((host, 0))
-            self.port = sock.getsockname()[1]
+        self.port = free_port(host)
         self.address = f"tcp://{host}:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -84,32 +77,3 @@ class Cluster:
     def close(self) -> None:
         for name in list(self.processes):
             self.kill(name)
-
-
-@contextlib.contextmanager
-def network_namespace() -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """A network of its own behind one cable: our address on it, the one inside, and the command that enters it.
-
-    What runs there reaches nothing but what listens on that address.
-    """
-    name, number = f"aiosched{os.getpid()}", os.getpid() % 250 + 1
-    ours, theirs = f"10.231.{number}.1", f"10.231.{number}.2"
-
-    def run(*words: str) -> None:
-        subprocess.run(words, check=True, capture_output=True)
-
-    run("ip", "netns", "add", name)
-    try:
-        with changing():
-            run("ip", "link", "add", f"a{number}", "type", "veth", "peer", "name", f"b{number}", "netns", name)
-            run("ip", "link", "set", f"a{number}", "addrgenmode", "none")  # else it gets an address of IPv6 later
-            run("ip", "address", "add", f"{ours}/30", "dev", f"a{number}")
-            run("ip", "link", "set", f"a{number}", "up")
-        run("ip", "-n", name, "address", "add", f"{theirs}/30", "dev", f"b{number}")
-        run("ip", "-n", name, "link", "set", f"b{number}", "up")
-        run("ip", "-n", name, "link", "set", "lo", "up")
-        yield ours, theirs, ("ip", "netns", "exec", name)
-    finally:
-        with changing():
-            subprocess.run(["ip", "link", "delete", f"a{number}"], check=False, capture_output=True)
-        subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)

@@ -75,7 +75,7 @@ async def check_that_a_killed_scheduler_loses_none(
         serve("victim")
         await wait_for(db, "SELECT count(*) = 1 FROM dag", "the DAG")
         async with db.acquire() as conn:
-            await inbox.add_command(conn, verb="trigger", dag_id="hundred", args={"run_id": "r"}, requested_by="test")
+            await inbox.send_request(conn, verb="trigger", dag_id="hundred", args={"run_id": "r"}, requested_by="test")
             await inbox.notify(conn, "commands", [])
         await until(lambda: len(calls(folder)) == 100, "a hundred attempts")
         await asyncio.to_thread(kill, "victim")

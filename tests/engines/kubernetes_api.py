@@ -10,7 +10,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from aiohttp import web
 
 from tests.deploy.manifests import problems
 from tests.engines.kubernetes_store import KINDS, Object, Refused, Store, now
+from tests.ports import free_port
 
 TOKEN = "sesame"
 MERGE_PATCHES = {"application/merge-patch+json", "application/strategic-merge-patch+json"}  # the same but for lists
@@ -44,9 +44,7 @@ class KubernetesApi:
         self.kinds = set(KINDS)  # that this server knows
         self._streams: dict[int, web.Request] = {}  # watches, by their identity
         self._runner: web.AppRunner | None = None
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port = sock.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:

@@ -9,7 +9,6 @@ _EVERY = {  # seconds
     "aiosched.executors.celery.celery_engine.LOOK_FOR_WORKERS": 0.1,
     "aiosched.executors.engines.agent.ANNOUNCED_AFTER": 0.2,
     "aiosched.executors.engines.agent.LOGS_EVERY": 0.3,
-    "aiosched.executors.engines.dask_engine.LOOK_EVERY": 0.3,
     "aiosched.executors.kubernetes.engine.SWEEP_EVERY": 0.2,
     "aiosched.executors.kubernetes.watching.FIRST_PAUSE": 0.1,
     "aiosched.scheduler.engines.engine_executor.WATCH_EVERY": 0.05,

@@ -10,18 +10,26 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("celery", reason="Celery is not installed: pip install 'celery[redis]'")
 
+from celery.backends.base import DisabledBackend
+from kombu.exceptions import ContentDisallowed
+
 from aiosched.config import Settings
 from aiosched.core.values.worker_messages import Job
+from aiosched.db.crypto.keyring import new_key
 from aiosched.errors import ConfigError
 from aiosched.executors.celery import broker as waiting
+from aiosched.executors.celery.application import make_app
+from aiosched.executors.celery.broker import Broker
 from aiosched.executors.celery.celery_engine import CeleryEngine
+from aiosched.executors.celery.sealing import Seals
 from aiosched.executors.engines.engine import EngineUnavailable
-from tests.engines.brokers import RealBroker, on_broker
+from tests.engines.brokers import RealBroker, on_broker, use
 from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
 from tests.engines.test_engine_attempts import LEFT, TRIES, calls, rows, serving, until
@@ -101,7 +109,7 @@ with DAG("queues", schedule=None, max_active_tasks=1000):
 def broker(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) -> RealBroker:
     """A broker, and a queue of the test's own."""
     found: RealBroker = request.getfixturevalue(request.param)
-    settings.celery.broker, settings.celery.default_queue = found.url, f"of {tmp_path.name}"
+    use(found, settings, queue=f"of {tmp_path.name}")
     return found
 
 
@@ -246,7 +254,8 @@ async def test_a_task_that_is_cancelled_ends_in_its_worker(
                 (waits / name).unlink()
 
 
-@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.usefixtures("hangup")
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
 @only_redis
 async def test_a_worker_that_is_told_to_stop_loses_its_attempts_and_ends(
     settings: Settings, workers: CeleryWorkers, waits: Path, told: signal.Signals
@@ -284,6 +293,56 @@ async def test_a_worker_with_the_pool_prefork_ends_on_sigquit_and_its_attempts_r
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
+@pytest.mark.usefixtures("hangup")
+@pytest.mark.parametrize("closed", [False, True], ids=["SIGTERM", "closed terminal"])
+@only_redis
+async def test_a_worker_with_the_pool_prefork_finishes_its_attempts(
+    settings: Settings, workers: CeleryWorkers, tmp_path: Path, *, closed: bool
+) -> None:
+    """A terminal that is closed tells the whole group of processes."""
+    (settings.core.dags_folder / "d.py").write_text(ALONE.format(here=str(tmp_path)))
+    await asyncio.to_thread(workers.kill, "first")
+    workers.start_prefork("second")
+    async with serving(settings, CeleryEngine(settings)) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(tmp_path)) == 2, "both tasks")
+        second = workers.processes["second"]
+        if closed:
+            os.killpg(second.pid, signal.SIGHUP)
+        else:
+            second.terminate()
+        await until(lambda: "Warm shutdown" in workers.log("second"), "the end of its work")
+        (tmp_path / "go").touch()
+        assert await asyncio.to_thread(second.wait, PATIENCE) == 0
+        assert await run.wait(timeout=PATIENCE) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+
+
+async def test_a_queue_that_the_broker_does_not_have_holds_up_no_other(
+    settings: Settings, broker: RealBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The names are those of a task: one that is too long, one that RabbitMQ keeps for itself, one that is not ours."""
+    with broker.connection() as connection, connection.channel() as channel:
+        channel.queue_declare(queue="of somebody else", durable=False)
+    settings.celery.team_keys = {"sales": new_key()}
+    engine, ended = CeleryEngine(settings), dict[int, str]()
+    await engine.start(ended.__setitem__)
+    names = ["default", "x" * 300, "ü" * 130, "amq.mine", "of somebody else", "default"]
+    jobs = [Job(id=number, token="t", urls=(), queue=name) for number, name in enumerate(names, 1)]
+    jobs.append(Job(id=7, token="t", urls=(), queue="x" * 250, team="sales"))
+    try:
+        await engine.send(jobs, quick=False)
+        assert {1, 6} <= await engine.holds(range(1, 8))
+        assert engine.status().queues[settings.celery.default_queue] == 2
+    finally:
+        await engine.stop()
+    assert ended.keys() == {2, 3, 7}
+    assert all("is longer than 255 bytes" in reason for reason in ended.values())
+    if broker.url.startswith("amqp"):
+        refused = [text for text in caplog.messages if "attempts wait for the queue" in text]
+        assert [name for name in ("amq.mine", "of somebody else") if name in str(refused)] == names[3:5]
+
+
 async def test_a_broker_that_hangs_does_not_block_the_event_loop(
     settings: Settings, broker: RealBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,22 +375,95 @@ async def test_a_broker_that_cannot_be_reached_is_named_once_and_holds_up_nothin
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         settings.celery.broker = f"redis://:sesame@127.0.0.1:{sock.getsockname()[1]}/0"
+        settings.celery.keys = new_key()
         engine = CeleryEngine(settings)
         async with serving(settings, engine) as scheduler:
             await scheduler.trigger("d", run_id="r")
             await until(lambda: caplog.messages, "a warning")
             why = await scheduler.why("d", "r", "plain")
             await until(lambda: "slots open" in str(why), "the reason")
+            async with asyncio.timeout(PATIENCE):
+                while "cannot be reached (celery.broker)" not in str(await scheduler.why("d", "r", "plain")):  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)  # until its scheduler has published its figures
+            assert "sesame" not in str(await scheduler.why("d", "r", "plain"))
     warnings = [text for text in caplog.messages if "cannot be reached (celery.broker)" in text]
     assert (len(warnings), engine.slots) == (1, 0)
     assert "sesame" not in caplog.text
 
 
-async def test_without_celery_or_a_broker_the_kind_says_what_to_do(
+async def test_without_celery_a_broker_or_a_key_the_kind_says_what_to_do(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match=r"needs a broker: set celery\.broker"):
         CeleryEngine(settings)
+    settings.celery.broker = "redis://127.0.0.1:1/0"
+    with pytest.raises(ConfigError, match=r"`aiosched db make-key`, and set celery\.keys"):
+        CeleryEngine(settings)
     monkeypatch.setitem(sys.modules, "celery", None)
     with pytest.raises(ConfigError, match=r"pip install 'aiosched\[celery\]'"):
         CeleryEngine(settings)
+
+
+class Mailbox:
+    """Of a connection that is none; `said` by whoever answers in it."""
+
+    connection_errors = channel_errors = ()
+
+    def __init__(self, *said: Any) -> None:
+        self._said = said
+
+    def __call__(self, *_: Any, **__: Any) -> Mailbox:
+        return self
+
+    connect = release = __call__
+
+    def multi_call(self, *_: Any, **__: Any) -> Any:
+        if isinstance(self._said[0], Exception):
+            raise self._said[0]
+        return list(self._said)
+
+
+GOOD: dict[str, Any] = {"concurrency": 2, "queues": ["default"], "jobs": [1]}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        7,
+        "jobs",
+        {"error": "no such command"},
+        {**GOOD, "concurrency": "2"},
+        {**GOOD, "concurrency": 10**9},
+        {**GOOD, "concurrency": -1},
+        {**GOOD, "queues": [["default"]]},
+        {**GOOD, "queues": ["q" * 1_000]},
+        {**GOOD, "jobs": {"1": 1}},
+        {**GOOD, "jobs": [None]},
+    ],
+)
+async def test_an_answer_of_somebody_else_in_the_broker_is_ignored(settings: Settings, said: Any) -> None:
+    settings.celery.broker, settings.celery.keys = "redis://127.0.0.1:9/0", new_key()
+    broker = Broker(make_app(settings), settings.celery.broker, Seals(settings))
+    broker._connection = broker._mailbox = Mailbox({"forged": said}, {"good": GOOD})
+    assert list(await broker.workers()) == ["good"]
+    await broker.close()
+
+
+async def test_a_pickle_in_the_broker_is_not_read_and_the_next_look_comes(settings: Settings) -> None:
+    settings.celery.broker, settings.celery.keys = "redis://127.0.0.1:9/0", new_key()
+    broker = Broker(make_app(settings), settings.celery.broker, Seals(settings))
+    broker._new_connection = lambda: Mailbox(1)  # type: ignore[method-assign]
+    broker._mailbox = Mailbox(ContentDisallowed("Refusing to deserialize pickle"))
+    with pytest.raises(EngineUnavailable, match="pickle"):
+        await broker.workers()
+    await broker.close()
+
+
+def test_workers_and_schedulers_read_json_only(settings: Settings) -> None:
+    settings.celery.broker, settings.celery.keys = "redis://127.0.0.1:9/0", new_key()
+    app = make_app(settings)
+    assert app.conf.accept_content == ["json"]
+    assert app.conf.result_accept_content in (None, ["json"])
+    assert (app.conf.task_serializer, app.conf.task_ignore_result) == ("json", True)
+    assert isinstance(app.backend, DisabledBackend)
+    assert Broker(app, settings.celery.broker, Seals(settings))._mailbox.accept == ["json"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import os
+import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +16,17 @@ import pytest
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
 
+from distributed.scheduler import KilledWorker
+
+from aiosched import leftovers
 from aiosched.config import Settings
 from aiosched.errors import ConfigError
-from aiosched.executors.engines import dask_engine, dask_worker
+from aiosched.executors.engines import dask_client, dask_engine, dask_worker
 from aiosched.executors.engines.agent import WorkerAgent
-from aiosched.executors.engines.dask_engine import DaskEngine
+from aiosched.executors.engines.dask_client import DaskClient
+from aiosched.executors.engines.dask_engine import DaskEngine, settings_of_workers
+from aiosched.executors.engines.dask_messages import Begin
+from aiosched.executors.engines.dask_process import Server
 from tests.engines.dask_cluster import Cluster
 from tests.engines.hundred_attempts import check_that_a_killed_scheduler_loses_none
 from tests.engines.test_engine_attempts import LEFT, TRIES, VALUES, calls, rows, serving, until
@@ -53,6 +61,48 @@ with DAG("gpu", schedule=None):
 """
 
 
+class Here:
+    """In the place of a GuardedProcess: this process talks to Dask, so that tests can look at the client."""
+
+    last: Here
+
+    def __init__(self, module: str, **_: Any) -> None:
+        Here.last = self
+        self.control, self._theirs = socket.socketpair()
+        self.client: DaskClient | None = None
+        self._serving = asyncio.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=self._theirs)
+        server = Server(reader, writer, lambda has_cluster: None)
+        serving = asyncio.create_task(server.serve())
+        while server.client is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        self.client = server.client
+        await serving
+        writer.close()
+
+    def end(self) -> None: ...
+
+    def await_end(self) -> str:
+        return "ended"
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> type[Here]:
+    monkeypatch.setattr(dask_engine, "GuardedProcess", Here)
+    monkeypatch.setattr(dask_client, "LOOK_EVERY", 0.3)
+    return Here
+
+
+async def connected(here: type[Here]) -> tuple[DaskClient, Any]:
+    """Our client, and Dask's."""
+    await until(lambda: here.last.client is not None, "the client")
+    ours = here.last.client
+    assert ours is not None
+    return ours, await ours.connected()
+
+
 @pytest.fixture
 async def cluster(settings: Settings, worker_api: str, tmp_path: Path) -> AsyncIterator[Cluster]:
     """A Dask scheduler and one worker with two threads."""
@@ -75,17 +125,18 @@ async def test_a_cluster_of_this_machine_runs_tasks(settings: Settings, worker_a
 
 
 async def test_workers_that_only_the_scheduler_of_dask_reaches_are_asked_through_it(
-    settings: Settings, cluster: Cluster, waits: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, cluster: Cluster, waits: Path, here: type[Here], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So are those with an older aiosched, which do not know the question."""
-    monkeypatch.setattr(dask_engine, "DIRECT_TIMEOUT", 0.2)
+    monkeypatch.setattr(dask_client, "DIRECT_TIMEOUT", 0.2)
     monkeypatch.setattr(dask_worker, "TAKE_JOBS", "unknown")
     (waits / "go").touch()
     engine = DaskEngine(settings)
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         assert await run.wait(timeout=PATIENCE) == "success"
-        assert engine._out_of_reach == engine._workers.keys()
+        ours, _ = await connected(here)
+        assert ours._out_of_reach == ours._offers.keys()
         assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
 
 
@@ -130,6 +181,72 @@ async def test_a_cluster_that_was_restarted_is_sent_what_it_has_lost(
         cluster.worker("second", "--no-nanny")
         assert await run.wait(timeout=PATIENCE) == "success"
         assert [row[0] for row in await rows(scheduler, TRIES)] == ["success"] * 2
+
+
+async def test_a_scheduler_of_dask_that_restarts_at_once_costs_no_loss(
+    settings: Settings, cluster: Cluster, waits: Path, here: type[Here], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask's client joins the new one by itself, between two looks: it knows no plugin and no task."""
+    (waits / "go").touch()
+    monkeypatch.setattr(dask_client, "CONNECT_TIMEOUT", PATIENCE)  # the client's patience with the new one
+    engine = DaskEngine(settings)
+    async with serving(settings, engine) as scheduler:
+        await until(lambda: engine.slots, "the worker")
+        (looking,) = [task for task in asyncio.all_tasks() if task.get_name() == "looks of Dask's client"]
+        looking.cancel()
+        ours, client = await connected(here)
+        comm = client.scheduler_comm
+        for name in ("first", "scheduler"):
+            await asyncio.to_thread(cluster.kill, name)
+        cluster.scheduler()
+        cluster.worker("second", "--no-nanny")
+        await until(lambda: client.scheduler_comm not in (None, comm) and client.status == "running", "the client")
+        await until(lambda: client.status == "running", "the client")
+
+        run = await scheduler.trigger("d", run_id="r")
+        async with asyncio.timeout(PATIENCE):
+            while not ours.threads:
+                await ours._look(await ours.connected())  # as a timer does
+        ours.looked.set()
+        assert await run.wait(timeout=PATIENCE) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+
+
+async def test_a_worker_that_has_no_agent_costs_no_loss(
+    settings: Settings, cluster: Cluster, here: type[Here], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job of its Dask task is sent again, although Dask has kept its error."""
+    (settings.core.dags_folder / "gpu.py").write_text(GPU.replace('(queue="gpu")', ""))
+    engine = DaskEngine(settings)
+    async with serving(settings, engine) as scheduler:
+        await until(lambda: engine.slots, "the worker")
+        _, client = await connected(here)
+        await client.unregister_worker_plugin("aiosched")
+        run = await scheduler.trigger("gpu", run_id="r")
+        await until(lambda: "ended without its job" in caplog.text, "its error")
+        await client.register_plugin(dask_worker.AgentPlugin(None))
+        assert await run.wait(timeout=PATIENCE) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (dask_worker.NotReady("closing"), False),
+        (KilledWorker("aiosched-7", SimpleNamespace(address="tcp://w"), 3), False),
+        (RuntimeError("no module named aiosched"), True),
+        (None, True),
+    ],
+    ids=["no agent", "killed workers", "an error", "unknown"],
+)
+async def test_only_an_error_of_the_job_is_told(error: Exception | None, *, ends: bool) -> None:
+    told = list[tuple[int, bool]]()
+    client = DaskClient(Begin("tcp://nowhere:1"), lambda job, reason: told.append((job, reason is not None)))
+    future = SimpleNamespace(status="error", _state=SimpleNamespace(exception=error))
+    client._futures[7] = future
+    client._done(7, future)
+    assert told == [(7, ends)]
+    assert not client._futures
 
 
 async def test_many_coroutines_run_in_a_worker_at_a_time(settings: Settings, cluster: Cluster, tmp_path: Path) -> None:
@@ -182,42 +299,63 @@ async def test_a_cluster_that_cannot_be_reached_is_named_once_and_holds_up_nothi
 
 
 async def test_a_worker_takes_jobs_without_the_scheduler_of_dask(
-    settings: Settings, cluster: Cluster, waits: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, cluster: Cluster, waits: Path, here: type[Here], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_engine, "DIRECT_TIMEOUT", dask_engine._CONNECT_TIMEOUT)  # a busy machine
+    monkeypatch.setattr(dask_client, "DIRECT_TIMEOUT", dask_client.CONNECT_TIMEOUT)  # a busy machine
     (waits / "go").touch()
     engine = DaskEngine(settings)
     async with serving(settings, engine) as scheduler:
         await until(lambda: engine.slots, "the worker")
-        await (await engine._connected()).run(dask_worker.take_jobs, [])  # its agent has started
+        ours, client = await connected(here)
+        await client.run(dask_worker.take_jobs, [])  # its agent has started
         run = await scheduler.trigger("d", run_id="r")
         assert await run.wait(timeout=PATIENCE) == "success"
-        assert engine._given.total() > 0
-        assert engine._out_of_reach == set()
+        assert ours._given.total() > 0
+        assert ours._out_of_reach == set()
 
 
-@pytest.mark.parametrize("error", [OSError, RuntimeError])
-async def test_the_cluster_is_looked_at_again_whatever_was_wrong(
-    error: type[Exception], settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Dask's client raises RuntimeError, too, when its connection is closed meanwhile."""
-    monkeypatch.setattr(dask_engine, "LOOK_EVERY", 0.0)
-    worker = {"nthreads": 2, "resources": {}, "metrics": {}}
-    answers = iter([error("ConnectionPool is closed")])
+@pytest.mark.parametrize("wrong", [OSError("closed"), RuntimeError("ConnectionPool is closed"), {}, {"workers": 7}])
+async def test_the_cluster_is_looked_at_again_whatever_was_wrong(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's client raises RuntimeError, too, when its connection is closed meanwhile; or it is no answer."""
+    monkeypatch.setattr(dask_client, "LOOK_EVERY", 0.0)
+    answers = iter([wrong])
 
     async def identity() -> dict[str, Any]:
-        for wrong in answers:
-            raise wrong
-        return {"workers": {"tcp://w": worker}}
+        for each in answers:
+            if isinstance(each, Exception):
+                raise each
+            return each  # type: ignore[no-any-return]
+        return {"workers": {"tcp://w": {"nthreads": 2, "resources": {}, "metrics": {}}}}
 
-    async def close() -> None: ...
+    client = DaskClient(Begin("tcp://nowhere:1"), lambda job, reason: None)
+    client._client = SimpleNamespace(
+        status="running", scheduler_comm=None, scheduler=SimpleNamespace(identity=identity)
+    )
+    looking = asyncio.create_task(client.look_for_ever())
+    await until(lambda: client.threads or looking.done(), "a look")
+    assert client.threads == 2
+    looking.cancel()
 
+
+async def test_a_killed_process_that_talks_to_dask_loses_nothing_and_runs_nothing_twice(
+    settings: Settings, cluster: Cluster, waits: Path
+) -> None:
     engine = DaskEngine(settings)
-    engine._client = SimpleNamespace(status="running", scheduler=SimpleNamespace(identity=identity), close=close)
-    engine._looking = asyncio.create_task(engine._look_for_ever())
-    await until(lambda: engine.slots or engine._looking.done(), "a look")
-    assert engine.slots == 4
-    await engine.stop()
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(calls(waits)) == 2, "both tasks")
+        first = engine.process
+        assert first is not None
+        (talking,) = leftovers.children_of(first.pid)
+        os.kill(talking, signal.SIGKILL)
+        await until(lambda: engine.process not in (None, first) and engine.slots, "another one")
+        await scheduler.executor.send_again()  # type: ignore[attr-defined]  # what a timer does
+        (waits / "go").touch()
+        assert await run.wait(timeout=PATIENCE) == "success"
+        assert await rows(scheduler, TRIES) == [("success", 1, 0)] * 2
+        assert leftovers.read_process(talking) is None
+    assert sorted(calls(waits)) == ["coroutine", "plain"]
+    assert engine.process is None
 
 
 async def test_a_worker_is_given_nothing_while_its_agent_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,17 +389,14 @@ async def test_a_task_that_comes_before_its_worker_is_ready_waits(monkeypatch: p
     assert await waiting is plugin
 
     monkeypatch.setattr(dask_worker, "READY_WITHIN", 0.0)
-    with pytest.raises(RuntimeError, match="has no agent of aiosched"):
+    with pytest.raises(dask_worker.NotReady, match="has no agent of aiosched"):
         await dask_worker._ready_plugin(SimpleNamespace(plugins={}))
 
 
 def test_workers_of_our_own_cluster_get_no_secrets(settings: Settings) -> None:
     settings.secrets.fernet_keys, settings.database.dsn = "sesame", "postgresql://u:sesame@h/d"
     settings.web.admin_password, settings.logs.remote_options = "sesame", '{"secret": "sesame"}'
-    engine = DaskEngine(settings)
-    engine._cluster = object()
-    given = engine._settings_of_workers()
-    assert given is not None
+    given = settings_of_workers(settings)
     assert "sesame" not in str(given)
     assert Settings.model_validate(given).core.dags_folder == settings.core.dags_folder
 
@@ -269,7 +404,7 @@ def test_workers_of_our_own_cluster_get_no_secrets(settings: Settings) -> None:
 async def test_without_dask_the_kind_says_how_to_install_it(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'aiosched\[dask\]'"):
         DaskEngine(settings)
 

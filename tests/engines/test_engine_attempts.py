@@ -23,10 +23,10 @@ from aiosched.db.server.engine import Database
 from aiosched.executors.engines import agent
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
+from aiosched.scheduler.loops import enqueueing
+from aiosched.scheduler.loops.engine_attempts import watch_engines
 from aiosched.scheduler.partitions import handover
-from aiosched.scheduler.partitions.adoption import watch_engines
 from aiosched.scheduler.partitions.ownership import give_back
-from aiosched.scheduler.slots import enqueueing
 from tests.engines.agents import AgentEngine
 from tests.executors.conformance import WAITS
 from tests.patience import PATIENCE
@@ -268,7 +268,7 @@ async def test_a_partition_stays_until_its_attempts_are_stored(
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: len(scheduler.executor._unstored) == 2, "the attempts")  # type: ignore[attr-defined]
-        session = scheduler._session
+        session = scheduler.session
         assert session is not None
         async with session.locks.ownership:
             await give_back(session, range(PARTITIONS))
@@ -292,7 +292,7 @@ async def test_a_report_that_waits_to_be_read_is_not_taken_for_a_lost_attempt(
             patch.setattr(handover, "read_reports", nothing)
             run = await scheduler.trigger("d", run_id="r")
             await until(lambda: len(engine.outcomes) == 2, "the reports")
-            session = scheduler._session
+            session = scheduler.session
             assert session is not None
             for _ in range(3):
                 await watch_engines(session)
@@ -311,13 +311,36 @@ async def test_an_attempt_whose_rows_were_deleted_by_hand_is_lost_and_runs_again
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: len(engine.sent) == 2, "the jobs")
-        session = scheduler._session
+        session = scheduler.session
         assert session is not None
         await rows(scheduler, "DELETE FROM engine_attempt RETURNING id")
         for _ in range(2):
             await watch_engines(session)
         assert await run.wait(timeout=PATIENCE) == "success"
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
+
+
+async def test_an_attempt_that_cannot_be_stored_fails_alone(
+    settings: Settings, engine: AgentEngine, waits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (waits / "go").touch()
+    insert = statements.insert_attempts
+
+    async def refuse(conn: Any, attempts: Any, **options: Any) -> Any:
+        if any(new.attempt.task_id == "plain" for new in attempts):
+            raise ValueError("not like this")
+        return await insert(conn, attempts, **options)
+
+    monkeypatch.setattr(enqueueing, "attempts_for_engines", lambda *_: [])
+    monkeypatch.setattr(statements, "insert_attempts", refuse)
+    async with serving(settings, engine) as scheduler:
+        run = await scheduler.trigger("d", run_id="r")
+        assert await run.wait(timeout=PATIENCE) == "failed"
+
+        assert await rows(scheduler, "SELECT state, reason FROM task_instance ORDER BY task_index") == [
+            ("failed", "cannot be stored: ValueError: not like this"),
+            ("success", None),
+        ]
 
 
 async def test_an_attempt_that_is_cancelled_while_it_is_stored_leaves_no_row(
@@ -380,6 +403,7 @@ async def test_a_worker_that_is_told_to_stop_loses_its_attempts(
         assert await rows(scheduler, TRIES) == [("success", 2, 0)] * 2
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("hears", ["from the engine", "with its heartbeat"])
 async def test_a_task_that_is_marked_ends_at_its_worker(
     settings: Settings, engine: AgentEngine, waits: Path, hears: str, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,7 @@ from tests.engines.kubernetes_cluster import OneTask
 from tests.engines.test_engine_attempts import LEFT, TRIES, VALUES, rows, serving, until
 from tests.patience import PATIENCE
 
-ROLE = KUBERNETES / "components" / "kubernetes-executor" / "role.yaml"
+ROLE = KUBERNETES / "tasks" / "role.yaml"
 
 
 async def test_tasks_run_in_pods_and_pass_values(settings: Settings, node: Kubelet) -> None:
@@ -185,7 +185,8 @@ async def test_a_template_and_an_override_make_the_pod(
     ("config", "reason"),
     [
         ({"pod_override": {"metadata": {"namespace": "foreign"}}}, "none of the namespaces default"),
-        ({"pod_override": {"spec": {"containers": [{"name": "base", "cpu": 1}]}}}, "422 Invalid"),
+        ({"pod_override": {"spec": {"containers": [{"name": "base", "resources": {"limits": "all"}}]}}}, "422 Invalid"),
+        ({"pod_override": {"spec": {"hostNetwork": True}}}, "spec.hostNetwork in the pod_override of its"),
         ({"pod_override": [1]}, "is no Pod but list"),
     ],
 )

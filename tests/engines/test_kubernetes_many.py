@@ -127,7 +127,7 @@ async def test_a_scheduler_that_is_killed_loses_none_of_its_pods(
         schedulers.serve("victim")
         await wait_for("SELECT count(*) = 1 FROM dag", "the DAG")
         async with db.acquire() as conn:
-            await inbox.add_command(conn, verb="trigger", dag_id="many", args={"run_id": "r"}, requested_by="test")
+            await inbox.send_request(conn, verb="trigger", dag_id="many", args={"run_id": "r"}, requested_by="test")
             await inbox.notify(conn, "commands", [])
         await until(lambda: len(calls(many)) == COUNT, "all attempts")
         await asyncio.to_thread(schedulers.kill, "victim")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from aiosched.executors.engines.plain_http import HttpAnswer, PlainHttp
+from aiosched.executors.engines.plain_http import SILENCE, HttpAnswer, PlainHttp
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nye"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -114,6 +115,31 @@ async def test_a_server_that_does_not_answer_is_an_error(server: Server) -> None
     client = PlainHttp(0.05)
     with pytest.raises(TimeoutError):
         await ask(client, server, [b""])
+
+
+async def test_idle_connections_are_given_up_with_one_that_does_not_answer(server: Server) -> None:
+    """A network that has lost one has lost its equals, too, and each would cost as long as a request may take."""
+    client = PlainHttp(0.05)
+    server.answers += [OK] * 3
+    await asyncio.gather(*(client.post(server.url, b"", {}) for _ in range(3)))
+    assert server.connections == 3
+
+    with pytest.raises(TimeoutError):
+        await ask(client, server, [b""])
+    assert await ask(client, server, [OK]) == [HttpAnswer(200, b"ye")]
+    assert server.connections == 4
+    await client.close()
+
+
+async def test_the_kernel_gives_up_a_connection_whose_packets_are_lost(server: Server) -> None:
+    client = PlainHttp(5.0)
+    await ask(client, server, [OK])
+    ((line,),) = client._idle.values()
+    sock = line._writer.get_extra_info("socket")
+
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == SILENCE * 1000
+    await client.close()
 
 
 @pytest.mark.parametrize(

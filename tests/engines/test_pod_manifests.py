@@ -88,7 +88,7 @@ def test_containers_are_merged_by_name_and_one_without_a_name_is_the_workers() -
     sidecar = {"name": "proxy", "image": "proxy:1"}
     job = with_override(spec={"containers": [sidecar, {"name": "base", "image": "other:2", "args": ["x"]}]})
     worker, proxy = pod_of(job, OPTIONS, salt="s")["spec"]["containers"]
-    assert (worker["image"], worker["args"], proxy) == ("other:2", ["x"], sidecar)
+    assert (worker["image"], worker["args"], proxy["image"]) == ("other:2", ["x"], "proxy:1")
 
     (worker,) = pod_of(with_override(spec={"containers": [{"image": "o"}]}), OPTIONS, salt="s")["spec"]["containers"]
     assert (worker["name"], worker["image"]) == ("base", "o")

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from aiosched.config import Settings
+from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.engines import attempts as statements
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
+from aiosched.scheduler.partitions.ownership import give_back
 from tests.engines.agents import AgentEngine
 from tests.engines.test_engine_attempts import LEFT, TRIES, rows, serving, until
 from tests.patience import PATIENCE
@@ -51,6 +53,26 @@ async def test_what_a_scheduler_has_claimed_and_not_sent_is_sent_by_the_next_one
         await asyncio.wait_for(second.wait_idle(), PATIENCE)
         assert await rows(second, TRIES) == [("success", 1, 0)] * 2
     assert len(engine.sent) == 2
+
+
+async def test_what_nobody_waits_for_any_more_is_taken_back_by_who_gains_its_partition(
+    settings: Settings, engine: AgentEngine, waits: Path
+) -> None:
+    """Its owner has died between the commit that ended the tasks and its word to the engine."""
+    engine.loses = lambda job: True
+    async with serving(settings, engine) as scheduler:
+        await scheduler.trigger("d", run_id="r")
+        await until(lambda: len(engine.sent) == 2, "the jobs")
+        session = scheduler.session
+        assert session is not None
+        async with session.locks.ownership:
+            await give_back(session, range(PARTITIONS))
+            await rows(scheduler, "UPDATE task_instance SET state = 'success' RETURNING 1")
+        async with asyncio.timeout(PATIENCE):
+            while await rows(scheduler, LEFT) != [(0,)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+        assert await rows(scheduler, "SELECT state FROM dag_run") == [("success",)]
 
 
 async def test_a_row_whose_attempt_is_not_wanted_any_more_when_it_is_stored_is_removed(

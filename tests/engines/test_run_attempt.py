@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from aiosched.db.server.engine import Database
 from tests.databases import TEMPLATE, Server
 from tests.engines.test_engine_attempts import until
 from tests.patience import PATIENCE
+from tests.ports import free_port
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -138,9 +138,7 @@ async def end_of(process: asyncio.subprocess.Process) -> tuple[int, str]:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def served(server: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
     folder, dsn = tmp_path_factory.mktemp("served"), await server.create(TEMPLATE)
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = free_port()
     found = Served(f"http://127.0.0.1:{port}", dsn, folder)
     found.dags_folder.mkdir()
     (found.dags_folder / "d.py").write_text(TASKS.format(here=str(folder)))
@@ -178,6 +176,7 @@ def dags_folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 async def test_the_exit_code_says_what_became_of_the_attempt(place: Place) -> None:
     jobs = [await place.job(task_id, run_id="three") for task_id in ("good", "bad", "skipped")]
     results = await asyncio.gather(*map(place.run, jobs))
@@ -200,10 +199,14 @@ async def test_what_was_begun_or_given_up_is_not_begun_again(place: Place) -> No
     assert len(await place.outcomes()) == 1
 
 
-async def test_sigterm_loses_the_attempt(place: Place) -> None:
+@pytest.mark.usefixtures("hangup")
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+async def test_a_signal_to_stop_loses_the_attempt(place: Place, told: signal.Signals) -> None:
+    began = place.served.folder / "began"
+    began.unlink(missing_ok=True)
     process = await place.start(await place.job("patient"))
-    await until(lambda: (place.served.folder / "began").exists(), "the task")
-    process.send_signal(signal.SIGTERM)
+    await until(began.exists, "the task")
+    process.send_signal(told)
     assert await process.wait() == 75
     assert [row[0] for row in await place.outcomes()][-1] == "lost"
 

@@ -91,3 +91,21 @@ async def test_an_attempt_whose_lease_ended_while_the_worker_stood_still_is_not_
     await agent.stop(0.0)
 
     assert (outcome, submitted) == (None, [])
+
+
+async def test_a_worker_asks_the_servers_of_its_own_setting(tmp_path: Path) -> None:
+    """Who can write to a broker must not have workers claim attempts at a server of his own."""
+    api, asked = Api(StartAnswer(refusal="no"), lambda number: None), list[str]()
+
+    def note(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.host)
+        return api._reply(request)
+
+    for own, host in (((), "theirs.example"), (("http://ours.example",), "ours.example")):
+        options = LocalOptions(dags_folder=tmp_path, slots=1, worker_api=own)
+        agent = WorkerAgent(options, transport=httpx2.MockTransport(note))
+        await agent.start()
+        await agent.run(Job(id=1, token="t", urls=("http://theirs.example",), is_async=True))
+        await agent.stop(0.0)
+        assert {*asked} == {host}
+        asked.clear()

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from example_facts import DAG_IDS, FILES, FOLDER, NOT_SUCCESS
+
+from tests.examples.example_facts import DAG_IDS, FILES, FOLDER, NOT_SUCCESS
 
 TASKS = {
     "asset_watcher": 1,

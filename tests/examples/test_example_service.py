@@ -12,7 +12,8 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from example_facts import DAG_IDS, FOLDER, MANUAL, NOT_SUCCESS
+
+from tests.examples.example_facts import DAG_IDS, FOLDER, MANUAL, NOT_SUCCESS
 
 ON_SCHEDULE = set(DAG_IDS) - MANUAL
 
@@ -39,6 +40,7 @@ async def fetch(dsn: str, query: str) -> list[asyncpg.Record]:
         await conn.close()
 
 
+@pytest.mark.slow  # a real serve, for seconds; the quick tier reads all examples and runs some
 async def test_every_example_with_a_schedule_runs_and_succeeds(dsn: str, tmp_path: Path) -> None:
     service = await serve(dsn, tmp_path, "--until-idle")
     out, _ = await service.communicate()

@@ -102,15 +102,13 @@ class FakeServices:
     """XComs from a dict: (task id, key) to (map index, JSON text) pairs."""
 
     xcoms: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)
+    elsewhere: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)  # of other runs and DAGs
     calls: list[Sequence[XComRef]] = field(default_factory=list)
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[list[tuple[int, str]]]:
         self.calls.append(refs)
         await asyncio.sleep(0)
         return [self.xcoms.get((ref.task_id, ref.key), []) for ref in refs]
-
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> list[tuple[int, str]]:
-        return self.xcoms.get((ref.task_id, ref.key), [])
 
     async def call(self, run: int, name: str, args: str) -> str:
         """`echo` says what it was asked; `refuse` and `break` raise."""
@@ -119,6 +117,9 @@ class FakeServices:
             raise Refused("not now: ask later")
         if name == "break":
             raise ValueError("broken")
+        if name == "xcoms":
+            refs = json.loads(args)["refs"]
+            return json.dumps({"pairs": [self.elsewhere.get((task_id, key), []) for task_id, key, _ in refs]})
         return json.dumps({"run": run, "name": name, "args": json.loads(args)})
 
 

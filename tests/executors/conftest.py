@@ -8,13 +8,13 @@ from typing import Any
 
 import psutil
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal
-from kept_forkservers import KeptForkservers
-from warm_files import Files
 
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal
+from tests.executors.kept_forkservers import KeptForkservers
+from tests.executors.warm_files import Files
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ class KeptForkserver(ForkserverClient):
         if self._open:
             self._open = False
             self._control.close()
-            self._await_end()
+            self._process.await_end()
 
     # what it hears
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -23,7 +23,7 @@ from aiosched.executors.local.affinity import (
 )
 
 NOW = 1000.0
-FILE: FileKey = ("a", None, None)
+FILE: FileKey = ("a", None, None, None)
 
 
 @dataclass
@@ -32,18 +32,20 @@ class Worker:
     attempts: Sequence[None] = ()
     head_since: float = NOW
     due: dict[FileKey, float] = field(default_factory=dict)
+    team: str | None = None
 
 
-def attempt(file: str) -> Attempt:
+def attempt(file: str, *, team: str | None = None) -> Attempt:
     run = RunInfo(
-        key=1, dag_id="d", run_id="r", run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC), file=file
-    )
+        key=1, dag_id="d", run_id="r", run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC), file=file,
+        team=team,
+    )  # fmt: skip
     return Attempt(key=AttemptKey(1, 0, -1, 1), run=run, task_id="t", is_async=False, max_tries=0)
 
 
 def knows(*files: str, line: int = 0, since: float = NOW) -> Worker:
     """A worker that has loaded these files and has so many attempts, the first since then."""
-    return Worker({(file, None, None) for file in files}, [None] * line, since)
+    return Worker({(file, None, None, None) for file in files}, [None] * line, since)
 
 
 def times(run: float, imported: float, file: FileKey = FILE) -> FileTimes:
@@ -66,6 +68,16 @@ def test_a_worker_takes_an_attempt_near_the_front_that_it_has_loaded() -> None:
 
 def test_without_a_match_the_first_goes_to_the_worker_used_last() -> None:
     assert match([knows(), knows()], [attempt("a"), attempt("b")], 0) == (1, 0)
+
+
+def test_a_worker_takes_attempts_of_its_team_only() -> None:
+    of_nobody, of_blue = knows("a"), replace(knows("a"), team="blue")
+    backlog = [attempt("a", team="blue"), attempt("a", team="red"), attempt("b", team="blue")]
+
+    assert match([of_nobody, of_blue, of_nobody], backlog, 0) == (1, 0)
+    assert match([of_nobody], backlog, 0) is None
+    assert match([of_nobody, of_blue], backlog[1:], 0) is None
+    assert behind([replace(of_nobody, attempts=[None])], backlog[0], times(0.001, 0.1), free=False, now=NOW) is None
 
 
 def test_nobody_looks_far_ahead() -> None:
@@ -130,7 +142,7 @@ def test_as_long_as_nothing_is_known_nobody_waits_in_lines() -> None:
 
 
 def test_of_an_unknown_file_is_expected_what_others_take() -> None:
-    known = times(0.001, 0.03, ("other", None, None))
+    known = times(0.001, 0.03, ("other", None, None, None))
 
     assert (known.run(FILE), known.imports(FILE), known.patience(FILE)) == (0.001, 0.06, 0.06)
 
@@ -149,13 +161,18 @@ def test_times_follow_what_is_seen_and_one_long_attempt_does_not_count_for_ever(
     assert known.imports(FILE) == 0.02
 
 
-KEYS = st.tuples(st.sampled_from(["a", "b"]), st.just("h"), st.sampled_from([None, "v1", "v2"]))
+KEYS = st.tuples(st.sampled_from(["a", "b"]), st.just("h"), st.sampled_from([None, "v1", "v2"]), st.none())
 
 
 DUE = st.dictionaries(KEYS, st.floats(NOW - 10, NOW + 10), max_size=2)
 
 
-@given(st.lists(st.builds(Worker, st.sets(KEYS), due=DUE), max_size=5), KEYS, st.integers(1, 9), st.booleans())
+TEAMS = st.sampled_from([None, "a"])
+
+
+@given(
+    st.lists(st.builds(Worker, st.sets(KEYS), due=DUE, team=TEAMS), max_size=5), KEYS, st.integers(1, 9), st.booleans()
+)
 def test_a_file_is_imported_beside_few_others_and_never_beside_those_of_another_version(
     idle: list[Worker], file: FileKey, files: int, spawns: bool
 ) -> None:
@@ -164,7 +181,8 @@ def test_a_file_is_imported_beside_few_others_and_never_beside_those_of_another_
     fitting = [
         worker
         for worker in idle
-        if {known[2] for known in worker.files} <= {file[2]}
+        if worker.team is None
+        and {known[2] for known in worker.files} <= {file[2]}
         and not any(NOW - 5 < due < NOW + 2 for due in worker.due.values())
     ]
     if place is None:
@@ -181,6 +199,17 @@ def test_an_attempt_of_a_file_that_is_slow_to_import_is_expected_to_take_a_part_
     known.observe_import(FILE, 0.8)
 
     assert known.run(FILE) == pytest.approx(0.1)
-    assert known.run(("b", None, None)) == 1.0
-    known.observe(("b", None, None), 0.3, 0)
+    assert known.run(("b", None, None, None)) == 1.0
+    known.observe(("b", None, None, None), 0.3, 0)
     assert known.run(FILE) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), float("-inf"), -1.0])
+def test_times_that_are_none_are_not_learned(seconds: float) -> None:
+    known = times(0.001, 0.03)
+
+    known.observe(FILE, seconds, seconds)
+    known.observe_import(FILE, seconds)
+
+    assert known.imports(FILE) == 0.06
+    assert known.run(FILE) in (0.001, pytest.approx(0.001 + (1 - 0.001) / 8))  # an infinite one counts as long

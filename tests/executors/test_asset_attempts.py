@@ -10,19 +10,21 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
-from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, Asset, AssetAlias, Metadata, PythonOperator
+from aiosched.authoring.runtime.xcom_values import read_data
 from aiosched.core.values.messages import AssetTouch, Attempt, Outcome, Report
 from aiosched.errors import Refused
 from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.runner import Execution, drive
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
+from tests.executors.attempt_builders import FakeServices, attempt
 
 ORDERS = Asset("orders", uri="s3://orders")
 LATE = AssetAlias("late")
@@ -57,13 +59,13 @@ def dag_of(function: Callable[..., Any], **options: Any) -> DAG:
 
 def run(function: Callable[..., Any], *, services: Any = None, one: Attempt | None = None, **options: Any) -> Report:
     blocking = drive
-    execution = Execution(one or attempt("t"), services or AssetServices(), Surroundings(), blocking=blocking)
+    execution = Execution(one or attempt("t"), services or AssetServices(), AttemptEnvironment(), blocking=blocking)
     return drive(execution.run(RegisteredDags({"d": dag_of(function, **options)})))
 
 
 async def run_async(function: Callable[..., Any], one: Attempt, *, services: Any, **options: Any) -> Report:
     blocking = blocking_on(asyncio.get_running_loop())
-    execution = Execution(one, services, Surroundings(), blocking=blocking)
+    execution = Execution(one, services, AttemptEnvironment(), blocking=blocking)
     return await execution.run(RegisteredDags({"d": dag_of(function, **options)}))
 
 
@@ -97,6 +99,27 @@ def test_a_failure_touches_nothing() -> None:
     report = run(fail, outlets=[ORDERS])
 
     assert (report.outcome, report.assets) == (Outcome.FAILED, ())
+
+
+@pytest.mark.parametrize(
+    "value", [datetime(2026, 1, 1, tzinfo=UTC), Decimal("1.50"), (1, {2}), {1: b"x"}, float("inf"), {"$aiosched": "x"}]
+)
+def test_an_extra_comes_back_with_its_type(value: Any) -> None:
+    def make(outlet_events: Any) -> None:
+        outlet_events[ORDERS].extra["at"] = value
+
+    ((_, stored),) = touched(run(make, outlets=[ORDERS]))
+
+    assert repr(read_data(stored)) == repr({"at": value})
+
+
+def test_an_extra_of_a_class_of_the_author_is_refused_and_one_that_people_wrote_makes_no_object() -> None:
+    report = run(lambda outlet_events: outlet_events[ORDERS].extra.update(a=LATE), outlets=[ORDERS])
+
+    assert report.outcome is Outcome.FAILED
+    assert "extra of asset orders['a'] is a" in (report.reason or "")
+    written = {"a": {"$aiosched": "object", "class": "collections:Counter", "value": {}}, "b": {"$aiosched": "tuple"}}
+    assert read_data(written) == written
 
 
 def test_a_task_gives_its_event_an_extra() -> None:

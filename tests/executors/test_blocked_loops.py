@@ -8,13 +8,13 @@ import os
 from pathlib import Path
 
 import pytest
-from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 from aiosched.core.values.messages import Outcome
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.local import blocked_loops
 from aiosched.executors.local.executor import LocalExecutor
-from aiosched.executors.worker.loop_sign import Blocker, LoopSign
+from aiosched.executors.worker.loop_heartbeat import BlockingAttempt, LoopHeartbeat
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 TASKS = """
 async def block(): open({door!r}).read()
@@ -54,6 +54,7 @@ async def blocked(executor: LocalExecutor) -> dict[str, object]:
     return executor.blocked_loops.figures()[0]
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("task_id", ["block", "block_in_a_child"])
 async def test_who_blocks_the_loop_is_named_in_its_log_and_for_those_beside_it(
     start_local: StartLocal, door: Path, logs_folder: Path, reports: Reports, caplog: pytest.LogCaptureFixture,
@@ -142,13 +143,13 @@ async def test_workers_beside_blocked_ones_are_not_without_limit(
 
 
 def test_the_page_of_a_loop_tells_what_fits_into_it() -> None:
-    mine = LoopSign()
-    theirs = LoopSign(os.dup(mine.descriptor))
+    mine = LoopHeartbeat()
+    theirs = LoopHeartbeat(os.dup(mine.descriptor))
     mine.last = 12.5
-    mine.blocker = Blocker(None, "x" * 10_000)
+    mine.blocker = BlockingAttempt(None, "x" * 10_000)
 
     assert theirs.last == 12.5
-    assert theirs.blocker == Blocker(None, "x" * 500)
+    assert theirs.blocker == BlockingAttempt(None, "x" * 500)
     mine.blocker = None
     assert theirs.blocker is None
     mine.close()

@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, callback_attempt, write_dag
 
 from aiosched.authoring import DAG, PythonOperator
 from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
 from aiosched.authoring.runtime.context import get_current_context
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.executors.attempt.attempts import execution_of
-from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.runner import drive
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, callback_attempt, write_dag
 
 
-def run(dag: DAG, one: Attempt, **surroundings: Any) -> Report:
-    execution = execution_of(one, FakeServices(), Surroundings(**surroundings), blocking=drive)
+def run(dag: DAG, one: Attempt, **environment: Any) -> Report:
+    execution = execution_of(one, FakeServices(), AttemptEnvironment(**environment), blocking=drive)
     return drive(execution.run(RegisteredDags({"d": dag})))
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from attempt_builders import attempt
 
 from aiosched.executors.worker.claim_pipe import ClaimPipe, draw
-from aiosched.executors.worker.protocol import Reply, RunAttempts, frame
+from aiosched.executors.worker.protocol import RunAttempts, ServiceResult, frame
 from aiosched.executors.worker.worker import Channel, SchedulerGone
+from tests.executors.attempt_builders import attempt
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_worker_whose_whole_line_was_taken_back_waits_for_the_next_attempt(cla
 async def test_attempts_that_come_while_a_task_waits_for_an_answer_are_kept(claim_pipe: ClaimPipe) -> None:
     one = attempt("t", number=1)
     with channel_of(claim_pipe) as (ours, channel):
-        ours.sendall(frame(RunAttempts([one], claim_pipe.issue(1))) + frame(Reply(1, "42")))
+        ours.sendall(frame(RunAttempts([one], claim_pipe.issue(1))) + frame(ServiceResult(1, "42")))
 
         assert await channel.call(1, "ask", "{}") == "42"
         assert channel.next_work() == one

@@ -24,11 +24,12 @@ from aiosched.web.server import ports, uvicorn_server
 from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.database_roles import Roles, roles_of
 from tests.engines.agents import AgentEngine
-from tests.engines.brokers import on_broker
+from tests.engines.brokers import on_broker, use
 from tests.engines.celery_workers import CeleryWorkers
-from tests.engines.dask_cluster import CAN_ISOLATE, CANNOT_ISOLATE, Cluster, network_namespace
+from tests.engines.dask_cluster import Cluster
 from tests.engines.often import look_often
 from tests.executors.conformance import EXPECTED, MANY, OUTCOMES, WAITING
+from tests.network_namespace import CAN_ISOLATE, CANNOT_ISOLATE, network_namespace
 from tests.patience import PATIENCE
 
 HAS_DASK = importlib.util.find_spec("distributed") is not None
@@ -105,8 +106,8 @@ async def roles(dsn: str) -> AsyncIterator[Roles]:
 
 @pytest.fixture(
     params=[
-        "inline",
         "local",
+        "inline",
         "agents",
         pytest.param("dask", marks=[pytest.mark.skipif(not HAS_DASK, reason=NO_DASK), pytest.mark.slow]),
         isolated("dask elsewhere"),
@@ -118,7 +119,11 @@ async def roles(dsn: str) -> AsyncIterator[Roles]:
     ]
 )
 async def stage(
-    request: pytest.FixtureRequest, roles: Roles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    roles: Roles,
+    tmp_path: Path,
+    kept_supervisors: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
     """One executor, with two workers if it is an engine."""
     look_often(monkeypatch)
@@ -159,7 +164,7 @@ async def stage(
                     cluster.worker(name, "--no-nanny", "--host", there)
             if request.param.startswith("celery"):
                 broker = request.getfixturevalue(request.param.removeprefix("celery on "))
-                settings.celery.broker, settings.celery.default_queue = broker.url, f"of {tmp_path.name}"
+                use(broker, settings, queue=f"of {tmp_path.name}")
                 workers = CeleryWorkers(settings, tmp_path)
                 stack.callback(workers.close)
                 for name in ("first", "second"):
@@ -231,6 +236,7 @@ async def test_outcomes(stage: Stage) -> None:
     assert sorted(mapped) == ["skipped", "success", "success"]
 
 
+@pytest.mark.slow(but_first=True)
 async def test_tasks_that_run_show_their_logs_and_end_when_their_results_are_not_wanted_or_they_are_killed(
     stage: Stage,
 ) -> None:
@@ -285,6 +291,7 @@ async def a_process_that_is_killed_fails_its_task(stage: Stage, scheduler: Sched
     assert found["coroutine"][0] == "success"
 
 
+@pytest.mark.slow(but_first=True)
 async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: Stage) -> None:
     if stage.place == "dask":
         pytest.skip("its own cluster ends with the scheduler; test_dask.py has a cluster that goes on")
@@ -306,6 +313,7 @@ async def test_attempts_survive_the_end_of_their_scheduler_or_run_again(stage: S
         assert [state for state, _ in found.values()] == ["success"] * 2
 
 
+@pytest.mark.slow(but_first=True)
 async def test_thousands_of_quick_tasks_are_not_more_than_the_executor_takes(stage: Stage) -> None:
     count = 100 if os.environ.get("AIOSCHED_NIGHTLY") != "1" else 5_000
     if stage.place == "kubernetes":  # an interpreter starts for each of them, which takes a second of a processor

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -27,6 +28,8 @@ from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.runner import DagUnavailable, drive
 from aiosched.parsing.check import check_paths
 from tests.executors.attempt_builders import NOW
+
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
 
 DAG = "from aiosched import DAG, EmptyOperator\n{imports}\nwith DAG({name!r}) as dag:\n    EmptyOperator(task_id='t')\n"
 
@@ -142,6 +145,7 @@ def test_a_file_that_is_not_as_the_scheduler_says_is_looked_at_again_now_and_the
     assert word(loaded(dags, a_run("of a folder that is ahead"))) == 2
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("name", ["a.py", "helper.py"])
 def test_a_file_that_is_written_exactly_while_it_is_imported(tmp_path: Path, name: str) -> None:
     newer = tmp_path / "newer"
@@ -186,6 +190,55 @@ def test_a_file_that_breaks_leaves_what_was_imported_for_those_who_ask_for_that(
     with pytest.raises(DagUnavailable, match=r"a\.py cannot be imported: SyntaxError"):
         loaded(dags, a_run("newer"))
     assert loaded(dags, a_run(source, *modules)) is good
+
+
+@pytest.mark.parametrize("edited", ["a.py", "helper.py"])
+@pytest.mark.parametrize("idle", [3.0, 1_700.0])
+def test_an_edit_runs_although_the_parser_has_not_read_it_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str, idle: float
+) -> None:
+    """The first parse after a long time begins late: its processes have ended, and the machine may be busy."""
+    now = 1_000.0
+    monkeypatch.setattr(dag_cache, "time", SimpleNamespace(monotonic=lambda: now))
+    put(tmp_path, "from helper import HELP\nWORD = (0, HELP)")
+    (tmp_path / "helper.py").write_text("HELP = 0\n")
+    source, modules = parsed(tmp_path)
+    dags = FileDags(tmp_path)
+    assert word(loaded(dags, a_run(source, *modules))) == (0, 0)
+
+    now += idle
+    if edited == "a.py":
+        put(tmp_path, "from helper import HELP\nWORD = (1, HELP)")
+    else:
+        (tmp_path / "helper.py").write_text("HELP = 1\n")
+    found = loaded(dags, a_run(source, *modules))  # what the scheduler still knows
+
+    assert word(found) == ((1, 0) if edited == "a.py" else (0, 1))
+    assert found._source_hash == parsed(tmp_path)[0]  # and it says what it ran
+    assert dags.cached(a_run(source, *modules)) is found
+
+
+@pytest.mark.parametrize("broken", ["def", "raise SystemExit(1)", "from helper import GONE", "gone = 1"])
+@pytest.mark.parametrize("edited", ["a.py", "helper.py"])
+def test_an_edit_that_cannot_be_imported_leaves_what_the_scheduler_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str, broken: str
+) -> None:
+    monkeypatch.setattr(dag_cache, "CHECK_AGAIN", 0.0)
+    put(tmp_path, "from helper import WORD")
+    put(tmp_path, "from helper import WORD", name="b")
+    (tmp_path / "helper.py").write_text("WORD = 1\n")
+    source, modules = parsed(tmp_path)
+    dags = FileDags(tmp_path)
+    other = a_run(source, *modules, file="b.py", dag_id="b")
+    good, beside = loaded(dags, a_run(source, *modules)), loaded(dags, other)
+    (tmp_path / edited).write_text(broken)
+
+    assert [loaded(dags, a_run(source, *modules)) for _ in range(2)] == [good, good]
+    if edited == "helper.py":  # which it has imported, too
+        assert [loaded(dags, other) for _ in range(2)] == [beside, beside]
+
+    put(tmp_path, "WORD = 2")
+    assert word(loaded(dags, a_run(source, *modules))) == 2
 
 
 def test_installed_packages_inside_the_folder_are_left_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from aiosched.authoring import DAG, BranchPythonOperator, EmptyOperator, Param, 
 from aiosched.clock import FakeClock
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import FailTask, NotFound, ParamError, Refused, RescheduleTask, SkipTask
-from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+from aiosched.executors.dag_test import TestRun, run_dag_test
 from tests.patience import PATIENCE
 
 S = TaskState
@@ -43,6 +43,23 @@ async def test_a_run_gives_states_and_xcoms() -> None:
     assert run.state is RunState.SUCCESS
     assert states(run) == {"one": S.SUCCESS, "two": S.SUCCESS, "end": S.SUCCESS}
     assert run.xcoms == {"one": {"return_value": 1}, "two": {"return_value": 2}}
+
+
+async def test_nothing_is_found_of_other_runs_and_dags_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    def one() -> int:
+        return 1
+
+    def pulls(ti: Any) -> Any:
+        own, far = {"include_prior_dates": True}, {"dag_id": "other", "include_prior_dates": True}
+        return [ti.xcom_pull("one", **own), ti.xcom_pull("nobody", **own), ti.xcom_pull("x", default="d", **far)]
+
+    with DAG("d", schedule=None) as dag:
+        task(one) >> task(pulls)
+
+    run = await dag.test()
+
+    assert run.xcoms["pulls"] == {"return_value": [1, None, "d"]}
+    assert "nothing is found of the DAG 'other'" in caplog.text
 
 
 async def test_a_retry_is_due_at_once_and_starts_without_the_old_values() -> None:

@@ -14,7 +14,7 @@ import pytest
 from aiosched.authoring import DAG, EmptyOperator, setup, task, teardown
 from aiosched.authoring.decorators.dags import task_group
 from aiosched.errors import SkipTask
-from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+from aiosched.executors.dag_test import TestRun, run_dag_test
 
 
 @task
@@ -97,7 +97,7 @@ async def test_zip_concat_map_and_products_agree_with_the_scheduler_on_their_len
 
     run = await played(build)
 
-    assert value(run, "zipped") == [[1, "x"], [2, "y"]]
+    assert value(run, "zipped") == [(1, "x"), (2, "y")]
     assert value(run, "filled") == [[1, "x"], [2, "y"], [0, "z"]]
     assert value(run, "joined") == [1, 2, "x", "y", "z", "1", "2"]
     assert value(run, "product") == [[p, q, r] for p in (1, 2) for q in "uv" for r in "xyz"]

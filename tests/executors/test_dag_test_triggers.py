@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from attempt_builders import FakeServices, trigger_attempt
 
 from aiosched import DAG, Asset, BaseOperator, StartTriggerArgs, task
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.executors.attempt.attempts import TriggerExecution
 from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.surroundings import Surroundings
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.attempt.environment import AttemptEnvironment
+from aiosched.executors.dag_test import run_dag_test
 from aiosched.executors.inline.executor import RegisteredDags
 from aiosched.triggers import BaseTrigger, TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent, TriggerEvent
+from tests.executors.attempt_builders import FakeServices, trigger_attempt
 
 ENDS = {
     "success": TaskSuccessEvent(xcoms={"return_value": [1, 2]}),
@@ -133,7 +133,7 @@ async def test_a_success_by_the_trigger_touches_the_outlets() -> None:
         Defers(what="success", task_id="t", outlets=[Asset("orders")])
     one = msgspec.structs.replace(trigger_attempt(f"{__name__}.Says", '{"what": "success"}'), is_async=True)
     blocking = blocking_on(asyncio.get_running_loop())
-    execution = TriggerExecution(one, FakeServices(), Surroundings(), blocking=blocking)
+    execution = TriggerExecution(one, FakeServices(), AttemptEnvironment(), blocking=blocking)
 
     report = await execution.run(RegisteredDags({"d": dag}))
 

@@ -10,7 +10,7 @@ from aiosched import DAG, BaseOperator, BaseTrigger, Context, TriggerEvent, task
 from aiosched.authoring.operators import TriggerDagRunOperator
 from aiosched.authoring.sensors import DateTimeSensor, ExternalTaskSensor
 from aiosched.core.values.states import RunState, TaskState
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 
 PAST = datetime(2026, 1, 1, tzinfo=UTC)
 

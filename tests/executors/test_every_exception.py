@@ -12,12 +12,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, callback_attempt, trigger_attempt, write_dag
 
 from aiosched.core.values.messages import Attempt, Executor, Outcome, Report
 from aiosched.executors.attempt.dag_cache import FileDags
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.inline.executor import InlineExecutor
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import (
+    FakeServices,
+    Reports,
+    StartLocal,
+    attempt,
+    callback_attempt,
+    trigger_attempt,
+    write_dag,
+)
 
 EVERY = '''
 """What is raised, by name."""
@@ -194,6 +202,7 @@ async def test_each_exception_ends_the_task_that_raises_it(
         assert "bug in aiosched" not in str(report.reason)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("place", ["before", "before_async", "after", "after_async", "failed"])
 async def test_each_exception_of_a_callback_is_logged_and_changes_nothing(
     start: Start, reports: Reports, logs_folder: Path, place: str
@@ -230,6 +239,7 @@ async def test_each_exception_at_import_is_a_dag_that_cannot_be_loaded(
         assert shown(name) in str(report.reason), (name, report)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(
     ("place", "reason", "outcome"),
     [

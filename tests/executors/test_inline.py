@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, Reports, attempt, until, write_dag
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.inline.executor import InlineExecutor
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, Reports, attempt, until, write_dag
 
 StartInline = Callable[..., Awaitable[InlineExecutor]]
 
@@ -146,6 +146,27 @@ async def test_a_cancelled_coroutine_is_reported_once_it_has_cleaned_up(start: S
     report = await reports.of(one)
     assert (report.outcome, report.reason) == (Outcome.FAILED, "was stopped on request")
     assert log == ["finally", "on_kill"]
+
+
+async def test_what_is_cancelled_says_so_in_its_log_if_it_has_one(
+    start: StartInline, reports: Reports, logs_folder: Path
+) -> None:
+    async def waits(run_id: str) -> None:
+        if run_id == "manual__1":
+            logging.getLogger("aiosched.task").info("hello")
+        await asyncio.Event().wait()
+
+    executor = await start(waits)
+    speaks, is_quiet = (attempt("waits", is_async=True, number=number) for number in (1, 2))
+    executor.submit([speaks, is_quiet])
+    for one in (speaks, is_quiet):
+        await reports.of(one, outcome=Outcome.STARTED)
+        await executor.cancel(one.key, 5)
+        await reports.of(one)
+
+    *_, last = log_path(logs_folder, speaks).read_text().splitlines()
+    assert last.endswith("WARNING aiosched  the attempt was told to stop")
+    assert not log_path(logs_folder, is_quiet).exists()  # thousands can be cancelled at a time
 
 
 async def test_a_coroutine_that_is_cancelled_before_it_begins_never_does(start: StartInline, reports: Reports) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.worker.lease_deadline import LeaseDeadline, windows_of
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 WAITS = "def wait(): time.sleep(1000)\nasync def nap(): await asyncio.sleep(1000)\ntask(wait), task(nap)"
 

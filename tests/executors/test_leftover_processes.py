@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
 
 from aiosched.core.values.messages import Outcome
-from aiosched.executors.attempt.log_files import log_path
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
 
 # Starts a process that has nothing to do with this one any more: it is no child, and in a session of its own.
 ESCAPE = """

@@ -8,12 +8,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 from aiosched.core.values.messages import Attempt, Outcome, Report
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.local.affinity import FileTimes
 from aiosched.executors.local.executor import LocalExecutor
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 BODY = """
 def quick(run_id):

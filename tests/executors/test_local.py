@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 from aiosched.core.values.messages import Outcome
 from aiosched.errors import ConfigError
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.options import LocalOptions
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 
 def value(report: object) -> object:

@@ -15,13 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 import uvloop
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, running, until, write_dag
 
 from aiosched.core.values.messages import Outcome
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, running, until, write_dag
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ async def test_processes_die_with_their_scheduler(dags_folder: Path, tmp_path: P
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from attempt_builders import FakeServices, attempt
+from tests.executors.attempt_builders import FakeServices, attempt
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.options import LocalOptions
 
@@ -240,6 +240,7 @@ async def test_attempts_are_lost_with_the_reason_when_no_file_descriptor_is_left
         assert "no worker could be started: [Errno 24] Too many open files" in (report.reason or "")
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_whatever_dies_every_attempt_gets_exactly_one_final_report(
     no_process_left: None, dags_folder: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]

@@ -10,10 +10,10 @@ import re
 from pathlib import Path
 
 import pytest
-from attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
 
 from aiosched.core.values.messages import Outcome
-from aiosched.executors.attempt.log_files import log_path
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
 
 
 def log_of(logs_folder: Path, one: object) -> str:
@@ -33,7 +33,6 @@ def log_of(logs_folder: Path, one: object) -> str:
         ("import ctypes; ctypes.string_at(0)", "the worker process was killed by SIGSEGV"),
         ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)", "got SIGTERM from outside"),
         ("return {'a': [object()]}", "UnusableResult: return_value['a'][0] is an object, which JSON cannot hold"),
-        ("return float('nan')", "UnusableResult: return_value is nan, which JSON cannot hold"),
         ("return 'x' * 100_000_000", "UnusableResult: The XCom 'return_value' has 100,000,002 bytes, the limit is"),
     ],
 )  # fmt: skip
@@ -65,6 +64,24 @@ async def test_a_silent_function_that_sigterm_ends_says_so_in_its_log(
 
     assert (await reports.of(quiet)).reason == "got SIGTERM from outside"
     assert log_of(logs_folder, quiet).endswith("WARNING aiosched  the attempt was told to stop by SIGTERM\n")
+
+
+@pytest.mark.parametrize("make", ["os.mkfifo({0})", "os.symlink({0} + '.out', {0})", "os.mkdir({0})"])
+async def test_what_a_task_puts_in_place_of_its_log_stops_nobody(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports, make: str
+) -> None:
+    """The scheduler writes the last line of a log whose process is gone: it would wait for the reader of a FIFO."""
+    bad, good = attempt("bad", number=1), attempt("good", number=2)
+    path = log_path(logs_folder, bad)
+    body = f"print('begins')\n    os.remove({str(path)!r})\n    {make.format(repr(str(path)))}\n    os._exit(3)"
+    write_dag(dags_folder, f"def bad():\n    {body}\ndef good(): return 1\ntask(bad), task(good)")
+    executor = await start_local(slots=1)
+
+    executor.submit([bad, good])
+
+    assert (await reports.of(bad)).reason == "the worker process ended with exit code 3"
+    assert (await reports.of(good)).outcome is Outcome.SUCCESS
+    assert not path.with_suffix(".log.out").exists()
 
 
 async def test_a_traceback_shows_the_users_frames_alone(
@@ -101,6 +118,7 @@ async def test_execution_timeout_ends_a_function_that_blocks_for_ever(
     assert "killed" in log_of(logs_folder, slow)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(
     "body",
     [

@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from attempt_builders import FakeServices, trigger_attempt, until
 
 from aiosched.authoring import BaseTrigger, TriggerEvent
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.executors.attempt import attempts
 from aiosched.executors.attempt.attempts import TriggerExecution
 from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.log_files import log_path
-from aiosched.executors.attempt.surroundings import Surroundings
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.executor import RegisteredDags
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, trigger_attempt, until
 
 HERE = f"{__name__}."
 told = threading.Event()
@@ -105,7 +105,7 @@ class Ended:
 
 
 def execution(name: str, folder: Path | None = None) -> TriggerExecution:
-    where = Surroundings(logs_folder=folder)
+    where = AttemptEnvironment(logs_folder=folder)
     blocking = blocking_on(asyncio.get_running_loop())
     one = msgspec.structs.replace(trigger_attempt(HERE + name), is_async=True)
     return TriggerExecution(one, FakeServices(), where, blocking=blocking)

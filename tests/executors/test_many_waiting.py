@@ -1,17 +1,16 @@
-"""Ten thousand sensors and triggers that wait in one process: what they hold, and that all of them can be stopped.
-
-How long that takes is in `docs/benchmarks.md`.
-"""
+"""Ten thousand sensors and triggers that wait in one process: what they hold, and that all of them can be stopped."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 import pytest
-from attempt_builders import Reports, StartLocal, attempt, trigger_attempt, until, write_dag
 
+from aiosched.authoring.triggers.encoding import dump
 from aiosched.core.values.messages import Outcome
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, trigger_attempt, until, write_dag
 
 MANY = 10_000
 GIGABYTE = 1_000_000_000
@@ -62,8 +61,7 @@ async def test_ten_thousand_triggers_wait_beside_the_tasks(
 ) -> None:
     write_dag(dags_folder, "def t(): pass\ntask(t)\n")
     executor = await start_local()
-    never = '{"moment": {"__datetime__": "9999-01-01T00:00:00+00:00"}}'
-    past = '{"moment": {"__datetime__": "2000-01-01T00:00:00+00:00"}}'
+    never, past = (dump({"moment": datetime(year, 1, 1, tzinfo=UTC)}) for year in (9999, 2000))
     classpath = "aiosched.authoring.triggers.DateTimeTrigger"
     waiting = [trigger_attempt(classpath, never, number=number) for number in range(MANY)]
     last, task = trigger_attempt(classpath, past, number=MANY), attempt("t", number=MANY)

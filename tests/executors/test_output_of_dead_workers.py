@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 from aiosched.core.values.messages import Attempt, Outcome
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.worker.direct_output import LAST, DirectOutput
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 
 class Stored(FakeServices):

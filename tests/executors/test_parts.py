@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import Reports, attempt
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,15 +21,12 @@ from aiosched.core.values.messages import AttemptKey, Outcome, Report, XComRef, 
 from aiosched.errors import SkipTask
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.interrupts import Interrupts
-from aiosched.executors.attempt.log_files import log_folder, log_path
 from aiosched.executors.attempt.logs import AttemptLog, LogRouter, RoutedStream, TaskLoggerCapture, current_log
 from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.throughput import Throughput
 from aiosched.executors.worker.processes import describe_exit
 from aiosched.executors.worker.protocol import (
-    Answer,
     AnyMessage,
-    Ask,
     Cancel,
     Ended,
     Exited,
@@ -38,16 +34,20 @@ from aiosched.executors.worker.protocol import (
     FrameReader,
     Ready,
     RunAttempts,
+    XComCall,
+    XComResult,
     frame,
 )
+from aiosched.remote.log_files import log_folder, log_path
+from tests.executors.attempt_builders import Reports, attempt
 
 KEY = AttemptKey(7, 0, -1, 1)
 MESSAGES: list[AnyMessage] = [
     Ready(),
     RunAttempts([attempt("t", number=3, conf={"a": [1, None]})]),
     Cancel(KEY),
-    Answer(1, [[(-1, "1"), (0, "2")], []]),
-    Ask(1, 7, [XComRef("t"), XComRef("u", "k", 3)]),
+    XComResult(1, [[(-1, "1"), (0, "2")], []]),
+    XComCall(1, 7, [XComRef("t"), XComRef("u", "k", 3)]),
     Ended([Report(key=KEY, outcome=Outcome.SUCCESS, at=attempt("t").run.run_after, xcoms=(XComValue("k", "{}"),))]),
     Forked(1, 99),
     Exited(1, -9),
@@ -78,9 +78,7 @@ def test_the_public_names_are_sorted_and_can_be_had() -> None:
 def test_reading_a_log_imports_no_runner() -> None:
     import subprocess
 
-    program = (
-        "import sys, aiosched.executors.attempt.log_files; print('aiosched.executors.attempt.runner' in sys.modules)"
-    )
+    program = "import sys, aiosched.remote.log_files; print('aiosched.executors.attempt.runner' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"
@@ -154,19 +152,6 @@ def test_a_line_without_an_end_is_not_held_back_for_ever(tmp_path: Path) -> None
 
     assert len(text_of(tmp_path)) > 70_000
     log.close()
-
-
-def test_a_folder_that_cannot_be_written_loses_the_log_and_not_the_task(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    log = AttemptLog(tmp_path / "file", attempt("t"), 100)
-
-    log.line("INFO", "x", "one")
-    log.line("INFO", "x", "two")
-    log.close()
-
-    assert capfd.readouterr().err.count("the log of d.t cannot be written") == 1
 
 
 def test_streams_and_loggers_go_to_the_attempt_that_speaks(tmp_path: Path) -> None:

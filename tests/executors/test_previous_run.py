@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator, get_current_context
 from aiosched.authoring.operators.bash import BashOperator
 from aiosched.core.values.messages import Attempt, Outcome
 from aiosched.executors.inline.executor import InlineExecutor
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 INTERVAL_START = "2025-12-30T00:00:00+00:00"
 FOUND = {

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
-from attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 from aiosched.core.values.messages import Outcome
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.local.executor import LocalExecutor
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, until, write_dag
 
 IMPORTS: Final = (
     "import asyncio, builtins, contextvars, datetime as dt, decimal, gc, json, locale, logging, logging.config, "

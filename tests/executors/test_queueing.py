@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import pytest
-from attempt_builders import attempt, until
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from aiosched.executors.local.queueing import AttemptQueue
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.claim_pipe import ClaimPipe, draw
 from aiosched.executors.worker.protocol import Ended, Warmed
+from tests.executors.attempt_builders import attempt, until
 
 SHORT, IMPORT = 0.0001, 0.01  # seconds
 
@@ -42,9 +42,9 @@ class Hall:
         self.dismissed: list[WorkerLink] = []
         self.queue = AttemptQueue(self, self.links, slots=slots, lines=lines, idle_time=60)
 
-    def spawn(self, *, is_async: bool) -> WorkerLink:
+    def spawn(self, *, is_async: bool, team: str | None, user: str | None = None) -> WorkerLink:
         self.spawned += 1
-        link = WorkerLink(self.spawned - 1, is_async=is_async, listener=self)
+        link = WorkerLink(self.spawned - 1, is_async=is_async, team=team, user=user, listener=self)
         link.claim_pipe, link._transport = ClaimPipe(), NoTransport()  # type: ignore[assignment]
         self.links[link.number] = link
         return link
@@ -95,8 +95,8 @@ class Hall:
     def link_lost(self, link: WorkerLink) -> None: ...
 
 
-def of(file: str, *numbers: int) -> list[Attempt]:
-    return [attempt("t", file=file, number=number) for number in numbers]
+def of(file: str, *numbers: int, team: str | None = None) -> list[Attempt]:
+    return [attempt("t", file=file, number=number, team=team) for number in numbers]
 
 
 @pytest.fixture
@@ -236,15 +236,21 @@ async def test_a_closed_queue_returns_what_has_not_begun_and_leaves_what_a_worke
     assert hall.queue.room == 0
 
 
-def expected(file: str) -> RunInfo:
-    return attempt("t", file=file, number=NO_RUN).run
+def expected(file: str, team: str | None = None) -> RunInfo:
+    return attempt("t", file=file, number=NO_RUN, team=team).run
+
+
+TEAMS = [None, "red", "blue"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("spwxg"), st.integers(0, 5)), max_size=60), st.integers(1, 3))
 def test_whatever_is_imported_beforehand_each_attempt_is_run_once_within_the_slots(
     steps: list[tuple[str, int]], slots: int
 ) -> None:
-    """Submits, prepares, ends imports well and badly, and kills workers that import; then ends everything."""
+    """Submits, prepares, ends imports well and badly, and kills workers that import; then ends everything.
+
+    No worker ever has attempts or files of two teams, of which there are two and nobody.
+    """
 
     async def play() -> None:
         hall, ended, number = Hall(slots=slots), list[int](), 0
@@ -252,6 +258,9 @@ def test_whatever_is_imported_beforehand_each_attempt_is_run_once_within_the_slo
         def check() -> None:
             busy = [link for link in hall.links.values() if link.attempts]
             assert len(busy) <= slots
+            for link in hall.links.values():
+                runs = [*(one.run for one in link.attempts.values()), *link.warming.values()]
+                assert {run.team for run in runs} | {file[3] for file in link.files} <= {link.team}
             assert all(len(link.warming) <= 1 and not (link.warming and link.attempts) for link in hall.links.values())
             assert sum(bool(link.warming) for link in hall.links.values()) <= max(1, slots // 2)
 
@@ -267,9 +276,9 @@ def test_whatever_is_imported_beforehand_each_attempt_is_run_once_within_the_slo
             busy = [link for link in hall.links.values() if link.attempts]
             if step == "s":
                 number += 1
-                hall.submit(*of(f"{which % 3}.py", number))
+                hall.submit(*of(f"{which % 3}.py", number, team=TEAMS[which % 3]))
             elif step == "p":
-                hall.queue.prepare([expected(f"{which % 3}.py"), expected(f"{which}.py")])
+                hall.queue.prepare([expected(f"{n}.py", TEAMS[n % 3]) for n in (which % 3, which)])
             elif step in "wx" and importing:
                 end_import(importing[which % len(importing)], None if step == "w" else "it is broken")
             elif step == "g" and importing:

@@ -17,7 +17,7 @@ from aiosched.executors.attempt.results import UnusableResult, XComLimits, colle
 from aiosched.remote.folder import RemoteFolder
 from aiosched.remote.pending import list_pending
 from aiosched.remote.values import XComRemote
-from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, trigger_attempt, write_dag
 
 ODD = ["ü \U0001f600", "\u2028", {"": None}, [[]], 2**53, -1.5e300]
 
@@ -59,9 +59,17 @@ BODY = f"""
     def fail(ti=None):
         ti.xcom_push("odd", {ODD!r} * 100)
         raise ValueError("no")
-    def nan():
-        return [float("nan")] * 1_000
-    task(push), task(apush), task(pull), task(apull), task(fail), task(nan)
+    def opaque():
+        return [object()] * 1_000
+    task(push), task(apush), task(pull), task(apull), task(fail), task(opaque)
+"""
+
+
+TRIGGER = """
+from aiosched.authoring.triggers import BaseTrigger, TriggerEvent
+class Pulls(BaseTrigger):
+    async def run(self):
+        yield TriggerEvent(len(await self.task_instance.axcom_pull("push", key="odd", dag_id="other")))
 """
 
 
@@ -85,10 +93,11 @@ async def test_a_large_value_goes_to_the_store_and_a_small_one_with_the_report(
     assert {path for one in services.reserved for path in one["paths"]} == {file.path for file in store.find("")}
 
 
-async def test_a_value_is_read_by_plain_functions_and_coroutines_and_the_worker_stays(
+async def test_a_value_is_read_by_functions_coroutines_and_triggers_and_the_worker_stays(
     start_local: StartLocal, dags_folder: Path, services: Recording, reports: Reports, tmp_path: Path
 ) -> None:
     write_dag(dags_folder, BODY)
+    (dags_folder / "my_triggers.py").write_text(TRIGGER)
     executor = await start_local(slots=1, xcoms=remote(tmp_path / "xcoms"))
     executor.submit([push := attempt("push")])
     odd, _ = (await reports.of(push)).stored_xcoms
@@ -102,6 +111,10 @@ async def test_a_value_is_read_by_plain_functions_and_coroutines_and_the_worker_
     assert length == 600
     assert first == second  # its process is not replaced because of what the store needs
     assert (await reports.of(awaits)).xcoms[0].value == "600"
+
+    services.elsewhere["push", "odd"] = services.xcoms["push", "odd"]
+    executor.submit([waits := trigger_attempt("my_triggers.Pulls", number=4)])
+    assert (await reports.of(waits)).event == "600"
 
 
 async def test_what_an_attempt_pushed_before_it_failed_is_stored_too(
@@ -123,9 +136,9 @@ async def test_values_that_json_cannot_hold_are_refused_whatever_their_size(
     write_dag(dags_folder, BODY)
     executor = await start_local(xcoms=remote(tmp_path / "xcoms"))
 
-    executor.submit([one := attempt("nan")])
+    executor.submit([one := attempt("opaque")])
 
-    assert "return_value[0] is nan, which JSON cannot hold" in ((await reports.of(one)).reason or "")
+    assert "return_value[0]" in ((await reports.of(one)).reason or "")
     assert not (tmp_path / "xcoms").exists()
 
 

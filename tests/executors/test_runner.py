@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, BaseOperator, PythonOperator
 from aiosched.authoring.runtime.context import get_current_context
 from aiosched.core.values.messages import Attempt, Outcome, Report, SkipDecision, XComValue
 from aiosched.errors import AttemptStopped, FailTask, RescheduleTask, SkipTask, TaskTimeout
 from aiosched.executors.attempt.blocking import blocking_on
-from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.runner import Execution, drive
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, attempt
 
 LATER = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -34,16 +34,18 @@ def a_dag(function: Callable[..., Any], **options: Any) -> DAG:
     return dag
 
 
-def run(dag: DAG, one: Attempt | None = None, *, services: Any = None, **surroundings: Any) -> Report:
+def run(dag: DAG, one: Attempt | None = None, *, services: Any = None, **environment: Any) -> Report:
     """Run a plain function's attempt."""
-    execution = Execution(one or attempt("t"), services or FakeServices(), Surroundings(**surroundings), blocking=drive)
+    execution = Execution(
+        one or attempt("t"), services or FakeServices(), AttemptEnvironment(**environment), blocking=drive
+    )
     return drive(execution.run(RegisteredDags({"d": dag})))
 
 
 async def run_async(dag: DAG, one: Attempt | None = None, *, services: Any = None) -> Report:
     one = one or attempt("t", is_async=True)
     execution = Execution(
-        one, services or FakeServices(), Surroundings(), blocking=blocking_on(asyncio.get_running_loop())
+        one, services or FakeServices(), AttemptEnvironment(), blocking=blocking_on(asyncio.get_running_loop())
     )
     return await execution.run(RegisteredDags({"d": dag}))
 
@@ -367,7 +369,7 @@ def test_a_silent_attempt_leaves_no_file_and_one_that_logs_has_its_lines(tmp_pat
 
 
 def test_a_dag_that_this_process_does_not_know_fails_the_attempt_and_says_what_is_known() -> None:
-    execution = Execution(attempt("t", dag_id="other"), FakeServices(), Surroundings(), blocking=drive)
+    execution = Execution(attempt("t", dag_id="other"), FakeServices(), AttemptEnvironment(), blocking=drive)
 
     report = drive(execution.run(RegisteredDags({"d": a_dag(int)})))
 

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, attempt
 
 from aiosched.authoring import DAG, AuthoringDefaults, BaseOperator, task, use_defaults
 from aiosched.authoring.decorators.dags import task_group
 from aiosched.core.values.messages import Outcome, Report, XComRef, XComValue
 from aiosched.errors import SkipTask
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.runner import Execution, drive
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
+from tests.executors.attempt_builders import FakeServices, attempt
 
 
 class Stored(FakeServices):
@@ -38,7 +38,7 @@ class Stored(FakeServices):
 
 def run(dag: DAG, task_id: str, map_index: int = -1, services: Any = None) -> Report:
     execution = Execution(
-        attempt(task_id, map_index=map_index), services or FakeServices(), Surroundings(), blocking=drive
+        attempt(task_id, map_index=map_index), services or FakeServices(), AttemptEnvironment(), blocking=drive
     )
     return drive(execution.run(RegisteredDags({"d": dag})))
 
@@ -209,7 +209,7 @@ def test_a_mapped_task_without_an_index_fails_and_says_so() -> None:
 
 def test_on_kill_is_that_of_the_instance() -> None:
     Killable.killed.clear()
-    execution = Execution(attempt("t", map_index=1), FakeServices(), Surroundings(), blocking=drive)
+    execution = Execution(attempt("t", map_index=1), FakeServices(), AttemptEnvironment(), blocking=drive)
     drive(execution.run(RegisteredDags({"d": labelled("x")})))
     drive(execution.kill())
 

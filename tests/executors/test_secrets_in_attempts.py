@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 from aiosched import DAG, BashOperator, Connection, Variable, task
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.core.values.states import RunState
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.attempt.logs import AttemptLog
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 IMPORTS = "from aiosched import BashOperator, Connection, Variable"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 
 from aiosched.authoring import DAG, PythonOperator
 from aiosched.authoring.runtime.services import acall, call
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.errors import AttemptStopped
 from aiosched.executors.inline.executor import InlineExecutor
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 from tests.patience import PATIENCE
 
 TASKS = """

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from attempt_builders import until
 
 from aiosched.authoring.dag import loader, sources
 from aiosched.authoring.dag.sources import finder
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.runner import drive
+from tests.executors.attempt_builders import until
 from tests.executors.test_dag_cache import a_run, put, word
 from tests.patience import PATIENCE
 

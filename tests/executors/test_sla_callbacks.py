@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, callback_attempt
 
 from aiosched.authoring import DAG, EmptyOperator
 from aiosched.authoring.notifiers import BaseNotifier
 from aiosched.authoring.runtime.mail import Mail
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.executors.attempt.attempts import execution_of
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.runner import drive
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
+from tests.executors.attempt_builders import FakeServices, callback_attempt
 
 MISS = {"dag_id": "d", "task_id": "t", "logical_date": "2026-01-01T12:00:00Z", "timestamp": "2026-01-01T12:30:00Z"}
 INSTANCE = {
@@ -42,7 +42,7 @@ class Misses(FakeServices):
 
 def run_sla_callback(dag: DAG, services: Misses | None = None) -> Report:
     one = callback_attempt("sla_miss", reason="sla_miss")
-    execution = execution_of(one, services or Misses(), Surroundings(), blocking=drive)
+    execution = execution_of(one, services or Misses(), AttemptEnvironment(), blocking=drive)
     return drive(execution.run(RegisteredDags({"d": dag})))
 
 

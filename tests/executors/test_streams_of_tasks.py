@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attempt_builders import Reports, StartLocal, attempt, write_dag
 
 from aiosched.core.values.messages import Outcome
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.attempt.logs import AttemptLog, RoutedStream, current_log
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, write_dag
 
 ONE = attempt("t")
 

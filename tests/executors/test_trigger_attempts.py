@@ -10,13 +10,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, resumed, trigger_attempt, until, write_dag
 
 from aiosched.authoring import DAG, EmptyOperator
 from aiosched.core.values.messages import Executor, Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.inline.executor import InlineExecutor
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import (
+    FakeServices,
+    Reports,
+    StartLocal,
+    attempt,
+    resumed,
+    trigger_attempt,
+    until,
+    write_dag,
+)
 from tests.patience import PATIENCE
 
 HERE = "my_triggers."
@@ -57,6 +66,10 @@ class Ends(BaseTrigger):
 class Asks(BaseTrigger):
     async def run(self):
         yield TriggerEvent(await acall("echo", question=1))
+
+class Pulls(BaseTrigger):
+    async def run(self):
+        yield TriggerEvent(await self.task_instance.axcom_pull("a", dag_id="other", include_prior_dates=True))
 
 class Waits(BaseTrigger):
     def __init__(self, folder):
@@ -105,6 +118,15 @@ async def start(
 
     yield begin
     await inline.stop(0)
+
+
+async def test_a_trigger_reads_values_of_another_dag(start: Start, services: FakeServices, reports: Reports) -> None:
+    services.elsewhere["a", "return_value"] = [(-1, '{"x": 1}')]
+    executor = await start()
+    one = trigger_attempt(f"{HERE}Pulls")
+    executor.submit([one])
+
+    assert (await reports.of(one)).event == '{"x": 1}'
 
 
 async def test_the_first_event_is_reported_and_no_start(start: Start, reports: Reports) -> None:

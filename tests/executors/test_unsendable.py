@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, trigger_attempt, write_dag
 
 from aiosched.core.values.messages import Attempt, Outcome
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.worker import protocol
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, trigger_attempt, write_dag
 
 BODY = """
 def plain(run_id): return run_id

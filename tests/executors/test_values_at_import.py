@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, attempt, trigger_attempt, write_dag
 
 from aiosched.authoring.dag.sources import finder
 from aiosched.core.values.masking import secrets
@@ -20,11 +19,12 @@ from aiosched.errors import Refused
 from aiosched.executors.attempt import dag_cache
 from aiosched.executors.attempt.blocking import WouldBlock, answered_on
 from aiosched.executors.attempt.dag_cache import FileDags
-from aiosched.executors.attempt.log_files import log_path
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.runner import drive
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.executors.inline.running import run_attempt
+from aiosched.remote.log_files import log_path
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, trigger_attempt, write_dag
 
 READS = """
 from aiosched import Connection, Variable
@@ -180,7 +180,7 @@ async def test_attempts_of_executors_of_other_packages_ask_their_services(
     write_dag(dags_folder, READS)
     one = attempt("later" if is_async else "plain", is_async=is_async)
 
-    report = await run_attempt(one, services, FileDags(dags_folder), Surroundings())
+    report = await run_attempt(one, services, FileDags(dags_folder), AttemptEnvironment())
 
     assert value(report) == ["eu-west-1", "db", "default"]
 

@@ -7,14 +7,13 @@ import json
 import threading
 from typing import Any
 
-from attempt_builders import FakeServices, Reports, StartLocal, attempt
-
 from aiosched.authoring import DAG, BashOperator, PythonOperator
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.runner import Execution
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.inline.executor import RegisteredDags
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt
 
 COMPUTED = "{{ ti.xcom_pull(task_ids=params.source) }}"  # what it asks for is known only when it is rendered
 XCOMS = {("up", "return_value"): [(-1, '"value of up"')]}
@@ -22,7 +21,7 @@ XCOMS = {("up", "return_value"): [(-1, '"value of up"')]}
 
 async def run(dag: DAG, one: Attempt) -> Report:
     blocking = blocking_on(asyncio.get_running_loop())
-    execution = Execution(one, FakeServices(XCOMS), Surroundings(), blocking=blocking)
+    execution = Execution(one, FakeServices(XCOMS), AttemptEnvironment(), blocking=blocking)
     return await execution.run(RegisteredDags({"d": dag}))
 
 
@@ -46,6 +45,23 @@ async def test_arguments_of_a_coroutine_function_likewise_and_it_runs_on_the_loo
     report = await run(dag, attempt("t", is_async=True))
 
     assert json.loads(report.xcoms[0].value) == ["value of up", True]
+
+
+async def test_a_template_of_a_coroutine_reads_values_of_another_dag() -> None:
+    async def said(text: str) -> Any:
+        return text
+
+    with DAG("d", schedule=None) as dag:
+        far = "{{ ti.xcom_pull('up', dag_id='other', include_prior_dates=True) }} {{ ti.xcom_pull('up') }}"
+        PythonOperator(task_id="t", python_callable=said, op_args=[far])
+    services = FakeServices(XCOMS, {("up", "return_value"): [(-1, '"of the other DAG"')]})
+    execution = Execution(
+        attempt("t", is_async=True), services, AttemptEnvironment(), blocking=blocking_on(asyncio.get_running_loop())
+    )
+
+    report = await execution.run(RegisteredDags({"d": dag}))
+
+    assert json.loads(report.xcoms[0].value) == "of the other DAG value of up"
 
 
 async def test_a_template_that_is_wrong_still_fails_with_its_own_error() -> None:

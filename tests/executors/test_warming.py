@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, until
-from warm_files import Files, expected, of, value, warm
 
 from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.errors import Refused
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, until
+from tests.executors.warm_files import Files, expected, of, value, warm
 
 
 @pytest.mark.parametrize("task", ["plain", "later"])

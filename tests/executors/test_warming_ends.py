@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from attempt_builders import Reports, StartLocal, running, until
-from warm_files import Files, expected, hanging, idle, of, value, warm
 
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.local import warming
+from tests.executors.attempt_builders import Reports, StartLocal, running, until
+from tests.executors.warm_files import Files, expected, hanging, idle, of, value, warm
 from tests.patience import PATIENCE
 
 

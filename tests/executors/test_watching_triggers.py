@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from attempt_builders import FakeServices, Reports, StartLocal, trigger_attempt, until, write_dag
 
 from aiosched.core.values.messages import Attempt, Executor, Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, trigger_attempt, until, write_dag
 
 MODULE = """
 import asyncio

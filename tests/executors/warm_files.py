@@ -6,11 +6,10 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from attempt_builders import attempt, until, write_dag
-
 from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import Attempt, Outcome, Report, RunInfo, Upcoming
 from aiosched.executors.local.executor import LocalExecutor
+from tests.executors.attempt_builders import attempt, until, write_dag
 
 COUNTS = """
 with open({imports!r}, "a") as seen: seen.write(f"{{os.getpid()}} d\\n")

@@ -28,7 +28,7 @@ _SUMMARY = {
         SELECT r.dag_id, split_part(r.run_id, 'T', 1), x.task_index, x.map_index, x.key, x.value
           FROM xcom AS x JOIN dag_run AS r ON r.id = x.run_id ORDER BY 1, 2, 3, 4, 5""",
     "pools": "SELECT name, slots, used FROM pool ORDER BY name",
-    "requests": "SELECT verb, args::text, state FROM command ORDER BY id",
+    "requests": "SELECT verb, args::text, state FROM request ORDER BY id",
     "backfills": "SELECT dag_id, from_date, to_date, completed_at IS NOT NULL FROM backfill ORDER BY id",
     "asset events": "SELECT extra::text FROM asset_event ORDER BY id",
     "asset events seen": """

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import asyncpg
 import pytest
 
 from aiosched.db.server import engine
@@ -54,7 +55,7 @@ class Life:
         """What a statement of the dead comes to."""
         if wait:
             await self._fails.wait()
-        raise ConnectionResetError("sent by a service that has died")
+        raise asyncpg.ConnectionDoesNotExistError("sent by a service that has died")
 
 
 @dataclass
@@ -115,7 +116,7 @@ class Faults:
             self.victim.end()
             await self.victim.never()
         conn.terminate()
-        raise ConnectionResetError(f"injected {when}: {statement.strip()[:60]}")
+        raise asyncpg.ConnectionDoesNotExistError(f"injected {when}: {statement.strip()[:60]}")
 
 
 @contextlib.contextmanager
@@ -129,7 +130,7 @@ def faults() -> Iterator[Faults]:
 
         async def connect_noted(self: Database, **options: Any) -> Any:
             if injected.life_of(self).over.is_set():
-                raise ConnectionResetError("a service that has died")
+                raise asyncpg.ConnectionDoesNotExistError("a service that has died")
             conn = await connect(self, **options)
             injected.connected(self, conn)
             return conn

@@ -211,12 +211,12 @@ class World:
     ) -> None:
         """Make a request once, whoever answers it; by default wait for its answer."""
         async with self.db.acquire() as conn:
-            key = await inbox.add_command(
+            key = await inbox.send_request(
                 conn, verb=verb, dag_id=dag_id, args=args, requested_by="test", partition=partition
             )
 
         async def answered() -> bool:
-            return not await self.fetch("SELECT 1 FROM command WHERE id = $1 AND state = 'waiting'", key)
+            return not await self.fetch("SELECT 1 FROM request WHERE id = $1 AND state = 'waiting'", key)
 
         if wait:
             await self.until(answered)

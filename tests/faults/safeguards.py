@@ -15,16 +15,15 @@ import msgspec
 
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, Report
-from aiosched.db.statements import inbox
 from aiosched.db.statements import outbox as outbox_statements
+from aiosched.scheduler.attempts.attempts import Attempts
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.loops import enqueueing
 from aiosched.scheduler.membership import incarnation
-from aiosched.scheduler.requests import commands
+from aiosched.scheduler.memory.changes import Committed
+from aiosched.scheduler.requests import triggers
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.slots import enqueueing
-from aiosched.scheduler.state.attempts import Attempts
-from aiosched.scheduler.state.changes import Committed
 from tests.simulation import fleet, statements
 from tests.simulation.store import Strength, Transaction
 
@@ -95,17 +94,19 @@ def trust() -> contextlib.AbstractContextManager[Any]:
 def exactly_once() -> contextlib.AbstractContextManager[Any]:
     """A request is answered by the transaction that does what it asks."""
 
-    async def create_then_answer(session: Session, creations: Any, now: Any, *, answering: int | None = None) -> Any:
+    async def create_then_answer(session: Session, creations: Any, now: Any, *, answering: Sequence[int]) -> Any:
         runs = await original(session, creations, now)
-        if answering is not None and runs[0] is not None:
-            result = {"run_id": runs[0].run_id, "id": runs[0].key}
-            answer = inbox.CommandResult("applied", result)
-            async with session.env.command_journal.transaction() as transaction:
-                await transaction.store_answer(answering, answer)
+        answers = [
+            (request, {"run_id": run.run_id, "id": run.key})
+            for request, run in zip(answering, runs, strict=True)
+            if run is not None
+        ]
+        async with session.env.side_journal.transaction() as transaction:
+            await transaction.answer_all(answers)
         return runs
 
-    original = commands.create
-    return mock.patch.object(commands, "create", create_then_answer)
+    original = triggers.create
+    return mock.patch.object(triggers, "create", create_then_answer)
 
 
 def stale_reports() -> contextlib.AbstractContextManager[Any]:

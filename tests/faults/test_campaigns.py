@@ -7,18 +7,22 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.conftest import NIGHTLY
 from tests.engines.brokers import RABBITMQ, REDIS, WHY_NO_RABBITMQ, WHY_NO_REDIS
+from tests.faults.campaign import campaigns, engine_faults
 from tests.faults.campaign.__main__ import play
 from tests.faults.campaign.campaigns import CAMPAIGNS, Campaign, Size
 from tests.faults.campaign.engine_faults import FAULTS
-from tests.faults.campaign.fleet import children
+from tests.faults.campaign.fleet import ROOT, Service, children
 from tests.faults.campaign.poison_round import POISON, POISONED
 from tests.faults.campaign.results import Result, table
-from tests.faults.campaign.stage import Inject, Setting, Stage
+from tests.faults.campaign.stage import NOTICED, Inject, Setting, Stage
+from tests.faults.campaign.troubles import TROUBLES
 from tests.faults.campaign.workload import Workload
 from tests.faults.checker import Violation
 from tests.patience import PATIENCE
@@ -138,6 +142,50 @@ def test_the_table_sums_the_rounds_of_each_campaign() -> None:
 def test_every_campaign_says_what_it_must_have_seen() -> None:
     for campaign in CAMPAIGNS.values():
         assert all(least > 0 for least in campaign.minima(campaign.long).values())
+
+
+def test_what_is_counted_is_what_the_product_says() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "aiosched" / "scheduler").rglob("*.py"))
+
+    assert [words for words in NOTICED if words not in source] == []
+
+
+async def test_who_is_to_be_hit_is_waited_for_while_all_are_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were killed are no members until they have registered: there may be nobody for a while."""
+    stage = _stage(monkeypatch, [[], [], [1]])
+
+    assert await stage.victim() is stage.services[1]
+
+
+@pytest.mark.parametrize("fault", ["pauses", "usurpers", "takeovers", "kills", "engines-dask", "chaos"])
+async def test_a_campaign_ends_with_the_work_though_nobody_is_left_to_be_hit(
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    stage = _stage(monkeypatch, [])
+    monkeypatch.setattr(campaigns, "TROUBLES", {"kill_scheduler": TROUBLES["kill_scheduler"]})
+    monkeypatch.setattr(engine_faults, "FAULTS", {"killed schedulers": FAULTS["killed schedulers"]})
+    _, _, inject = CAMPAIGNS[fault].prepare(Size(faults=1, tasks=10, gap=0.0, seed=1))
+
+    await inject(stage)
+
+    assert stage.over.is_set()
+    assert not stage.blows
+
+
+def _stage(monkeypatch: pytest.MonkeyPatch, answers: list[list[int]]) -> Stage:
+    """A stage of two schedulers that runs nothing: who is a member, look after look; then its work is over."""
+    stage = Stage(Setting(), Workload(dags=1, runs=1, seconds=0.0, seed=1), Path())
+    stage.services = [Service(f"s{number}", "local", "", Path()) for number in range(2)]
+    for number, service in enumerate(stage.services):
+        service.process = Mock(pid=number, returncode=None)
+
+    async def ask(statement: str) -> list[tuple[int]]:
+        if not answers:
+            stage.over.set()
+        return [(pid,) for pid in (answers.pop(0) if answers else [])]
+
+    monkeypatch.setattr(stage.postgres, "ask", ask)
+    return stage
 
 
 def test_a_process_that_has_gone_has_no_children() -> None:

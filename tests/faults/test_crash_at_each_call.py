@@ -28,7 +28,7 @@ from tests.scheduler.invariants import assert_memory_is_a_copy
 
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
 _TRIED_IN_CI = 3  # of the calls of each scenario
-_QUICK = {"a chain runs", "a second scheduler takes over"}
+_QUICK = {"a second scheduler takes over"}
 _NEVER = 1_000_000_000
 MOMENTS: tuple[When, When] = ("before", "after")
 

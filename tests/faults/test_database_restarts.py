@@ -10,8 +10,9 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.messages import Attempt
-from aiosched.db.server.embedded_host import Account, binaries, run_as
+from aiosched.db.server.embedded_host import Account, run_as
 from aiosched.db.server.engine import Database
+from aiosched.db.server.installations import binaries
 from aiosched.db.server.migrate import migrate
 from tests.db.conftest import ExternalServer, start_external
 from tests.patience import PATIENCE
@@ -65,7 +66,7 @@ async def test_a_restart_of_postgresql_under_load_loses_nothing_and_runs_nothing
         asyncio.get_running_loop().call_later(0.002, succeed)
 
     executor = ScriptedExecutor(clock, script=succeed_soon)
-    async with running(dsn, clock, *specs, executor=executor, settle=False) as it:
+    async with running(dsn, clock, *specs, executor=executor, settle=False, retention=True) as it:
         for share in (0.2, 0.5):
             await it.until(lambda least=share: len(executor.submitted) >= least * DAGS * RUNS * TASKS, "some load")
             await control(own_server, "-m", how, "stop")
@@ -82,6 +83,7 @@ async def test_a_restart_of_postgresql_under_load_loses_nothing_and_runs_nothing
         async with await Database.open(dsn, application_name="test") as db:
             async with db.acquire() as conn:
                 states = await conn.fetch("SELECT state, count(*) FROM dag_run GROUP BY 1")
+                assert await conn.fetchval("SELECT count(*) FROM lost_span") == 0
             assert list(map(tuple, states)) == [("success", DAGS * RUNS)]
             await assert_consistent(db)
 
@@ -92,7 +94,7 @@ async def test_a_database_that_stays_away_longer_than_the_lease_costs_the_attemp
 ) -> None:
     dsn = own_server.dsn()
     await migrate(dsn)
-    async with running(dsn, clock, chain("d", 2), lease=2.0) as it:
+    async with running(dsn, clock, chain("d", 2), lease=2.0, retention=True) as it:
         await it.trigger("d", "r")
         old, attempt = it.incarnation, await it.attempt("t0")
         await control(own_server, "-m", "immediate", "stop")

@@ -45,11 +45,11 @@ def lines(file: Path) -> list[list[str]]:
 async def ask_for_runs(db: Database) -> None:
     async with db.acquire() as conn:
         await conn.executemany(
-            """INSERT INTO command (partition, dag_id, verb, args, requested_by)
+            """INSERT INTO request (partition, dag_id, verb, args, requested_by)
                VALUES ($1, $2, 'trigger', '{"run_id": "r"}', 'test')""",
             [(partition_of(dag_id), dag_id) for dag_id in DAG_IDS],
         )
-        await inbox.notify(conn, "commands", map(partition_of, DAG_IDS))
+        await inbox.notify(conn, "requests", map(partition_of, DAG_IDS))
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ async def counted_once(it: Running, number: int) -> None:
 async def test_whichever_statement_fails_each_event_counts_once(dsn: str, clock: FakeClock, when: When) -> None:
     executor = ScriptedExecutor(clock, script=making)
     with faults() as injected:
-        async with running(dsn, clock, executor=executor) as it:
+        async with running(dsn, clock, executor=executor, retention=True) as it:
             for number in itertools.count(1):
                 await it.register(*specs(number))
                 later = clock.now() + timedelta(seconds=60)

@@ -46,7 +46,7 @@ async def leave_requests(db: Database) -> None:
             ("cancel_run", "requested", {"run_id": "stopped"}),
             ("pause", "paused", {}),
         ):
-            await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by="test")
+            await inbox.send_request(conn, verb=verb, dag_id=dag_id, args=args, requested_by="test")
 
 
 def order(executor: ScriptedExecutor, dag_id: str) -> list[str]:
@@ -112,7 +112,7 @@ async def test_whichever_statement_fails_every_task_runs_once_and_all_ends_well(
     spec, script, tasks = SCENARIOS[scenario]
     executor = ScriptedExecutor(clock, script=script)
     with faults() as injected:
-        async with running(dsn, clock, executor=executor) as it:
+        async with running(dsn, clock, executor=executor, retention=True) as it:
             for number in itertools.count(1):
                 dag_id = f"{spec.dag_id}{number}"
                 injected.fired.clear()
@@ -149,7 +149,7 @@ async def test_whichever_statement_fails_from_the_start_on_every_request_is_answ
         with faults() as injected:
             executor = ScriptedExecutor(clock, script=succeeding)
             try:
-                async with running(dsn, clock, executor=executor, settle=False) as it:
+                async with running(dsn, clock, executor=executor, settle=False, retention=True) as it:
                     injected.calls, injected.fail = 0, nth(number, when)
                     await play(it, expected)
                     assert executor.order() == ["a"]
@@ -164,6 +164,7 @@ async def test_whichever_statement_fails_from_the_start_on_every_request_is_answ
     assert number > 8
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     "part", ["BEGIN; SELECT 1 FROM scheduler", "FROM pool WHERE name", "UPDATE task_instance", "INTO xcom", "COMMIT"]
@@ -172,7 +173,7 @@ async def test_a_hot_transaction_that_fails_loses_no_claim_and_no_report(
     dsn: str, clock: FakeClock, part: str, when: When
 ) -> None:
     with faults() as injected:
-        async with running(dsn, clock, chain("d", 2)) as it:
+        async with running(dsn, clock, chain("d", 2), retention=True) as it:
             injected.fail = once(part, when)
             await it.trigger("d", "r")
             for task_id in ("t0", "t1"):

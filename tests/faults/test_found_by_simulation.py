@@ -20,14 +20,14 @@ async def test_a_run_that_was_cancelled_and_cleared_while_no_scheduler_lived_run
     dsn: str, clock: FakeClock
 ) -> None:
     """The clear waits until the cancelled run is stored, and must not wait for a loop that waits for the clear."""
-    async with running(dsn, clock, dag("d")) as it:
+    async with running(dsn, clock, dag("d"), retention=True) as it:
         await it.trigger("d", "r")
     async with await Database.open(dsn, application_name="test") as db, db.acquire() as conn:
         for verb, args in (("cancel_run", {"run_id": "r"}), ("clear", {"run_ids": ["r"]})):
-            await inbox.add_command(conn, verb=verb, dag_id="d", args=args, requested_by="test")
+            await inbox.send_request(conn, verb=verb, dag_id="d", args=args, requested_by="test")
 
-    async with running(dsn, clock) as it:
-        assert await it.fetch("SELECT verb FROM command WHERE state <> 'applied'") == []
+    async with running(dsn, clock, retention=True) as it:
+        assert await it.fetch("SELECT verb FROM request WHERE state <> 'applied'") == []
         await it.finish_all()
         assert await it.runs("d") == {"r": "success"}
         await it.assert_consistent()
@@ -37,7 +37,7 @@ async def test_an_attempt_that_has_begun_is_known_to_run_after_a_doubt_though_it
     dsn: str, clock: FakeClock
 ) -> None:
     """Starts are stored with the next commit: a clear must stop the attempt before the next one begins."""
-    async with running(dsn, clock, dag("d")) as it:
+    async with running(dsn, clock, dag("d"), retention=True) as it:
         await it.trigger("d", "r")
         attempt = await it.attempt("a")
         it.executor.start_running(attempt)
@@ -64,7 +64,7 @@ async def test_what_was_cancelled_in_a_commit_whose_answer_never_came_is_stopped
 ) -> None:
     """An attempt, or the trigger of a task that waits."""
     with faults() as injected:
-        async with running(dsn, clock, dag("d")) as it:
+        async with running(dsn, clock, dag("d"), retention=True) as it:
             await it.trigger("d", "r")
             attempt = await it.attempt("a")
             if waits:
@@ -75,13 +75,13 @@ async def test_what_was_cancelled_in_a_commit_whose_answer_never_came_is_stopped
 
             async with it.db.acquire() as conn:
                 args = {"run_id": "r"}
-                await inbox.add_command(conn, verb="cancel_run", dag_id="d", args=args, requested_by="test")
+                await inbox.send_request(conn, verb="cancel_run", dag_id="d", args=args, requested_by="test")
 
             await it.until(lambda: it.executor.cancelled, "the attempt to be stopped")
             await it.settled()
             assert it.session is not doubted
             assert it.executor.cancelled == [attempt.key]
-            assert it.scheduler._attempts.triggers == set()
+            assert it.session.env.attempts.triggers == set()
             assert await it.runs("d") == {"r": "failed"}
             await it.assert_consistent()
 
@@ -95,10 +95,10 @@ async def test_pools_that_are_locked_later_are_locked_by_name_all_the_same(dsn: 
         return None
 
     with faults() as injected:
-        async with running(dsn, clock, dag("d")) as it:
+        async with running(dsn, clock, dag("d"), retention=True) as it:
             await it.execute("INSERT INTO pool (name, slots) VALUES ('small', 1)")
             injected.fail = note
-            async with it.session.env.command_journal.batch(shared=True) as transaction:
+            async with it.session.env.side_journal.batch(shared=True) as transaction:
                 await transaction.check_pools(["small"])
                 await transaction.lock_pools()
                 await transaction.check_pools(["default_pool"])
@@ -114,7 +114,7 @@ async def test_a_sweep_for_differences_finds_nothing_when_the_last_run_ends_whil
     dsn: str, clock: FakeClock
 ) -> None:
     """It waits for the journal, which may just store that end."""
-    async with running(dsn, clock, dag("d")) as it:
+    async with running(dsn, clock, dag("d"), retention=True) as it:
         await it.trigger("d", "r")
         session = it.session
         async with session.env.journal.batch(shared=False):
@@ -132,7 +132,7 @@ async def test_a_sweep_for_differences_finds_nothing_when_the_last_run_ends_whil
 
 async def test_after_a_doubt_a_look_from_before_it_says_nothing_about_who_owns_what(dsn: str, clock: FakeClock) -> None:
     """What was under way at the doubt may have given partitions away."""
-    async with running(dsn, clock) as it, it.db.acquire() as conn:
+    async with running(dsn, clock, retention=True) as it, it.db.acquire() as conn:
         before = await read_fleet(conn)
         other = await conn.fetchval(
             "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"

@@ -52,7 +52,7 @@ async def ask_for_runs(db: Database, folder: Path, count: int = RUNS) -> None:
     await register(db, numbered_dag(folder).to_spec())
     async with db.acquire() as conn:
         await conn.execute(
-            """INSERT INTO command (partition, dag_id, verb, args, requested_by)
+            """INSERT INTO request (partition, dag_id, verb, args, requested_by)
                SELECT $1, 'd', 'trigger', json_build_object('run_id', 'r' || n), 'test'
                  FROM generate_series(1, $2::int) AS n""",
             partition_of("d"),
@@ -68,7 +68,7 @@ async def count(db: Database, query: str) -> int:
 
 SUCCEEDED = "SELECT count(*) FROM task_instance WHERE state = 'success'"
 UNFINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('queued', 'running')"
-NOT_ASKED = "SELECT count(*) FROM command WHERE state = 'waiting'"
+NOT_ASKED = "SELECT count(*) FROM request WHERE state = 'waiting'"
 
 
 def ran(folder: Path) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.db.server.dsn import address_of
+from aiosched.db.server.failures import DRIVER_ERRORS, is_connection_failure
 from tests.faults.campaign.proxy import Cut, Proxy, Silence
 from tests.faults.campaign.wire import Commits, Message, Splitter
 from tests.patience import PATIENCE
@@ -152,13 +153,14 @@ async def test_a_commit_is_cut_where_it_was_asked_for(
         return cut
 
     proxy.decide = decide
-    with pytest.raises((OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)):  # noqa: PT012
+    with pytest.raises((OSError, *DRIVER_ERRORS)) as caught:  # noqa: PT012
         if how == "statement":
             await conn.execute("INSERT INTO numbers VALUES ($1)", 1)
         else:
             async with conn.transaction():
                 await conn.execute("INSERT INTO numbers VALUES ($1)", 1)
 
+    assert is_connection_failure(caught.value)
     await gone(dsn, pid)
     assert await numbers(dsn) == stored
     assert proxy.cuts == {cut: 1}
@@ -183,8 +185,9 @@ async def test_a_reset_is_noticed_at_once(proxy: Proxy, connect: Callable[..., A
 
     proxy.reset()
 
-    with pytest.raises((OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)):
+    with pytest.raises((OSError, *DRIVER_ERRORS)) as caught:
         await asyncio.wait_for(question, PATIENCE)
+    assert is_connection_failure(caught.value)
 
 
 @pytest.mark.parametrize("direction", [Silence.TO_SERVER, Silence.TO_CLIENT])

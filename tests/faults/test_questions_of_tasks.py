@@ -54,7 +54,7 @@ QUESTIONS: dict[str, tuple[Ask, Any, dict[str, int]]] = {  # with the answer, an
     "delete a variable": (lambda s: call(s, "variable", delete="kept"), {}, {"delete_variable": 1}),
     "get a connection": (lambda s: call(s, "connection", get="nobody"), {"value": None}, {}),
     "get XComs": (lambda s: s.get_xcoms(1, [XComRef("a")]), [[]], {}),
-    "get earlier XComs": (lambda s: s.get_previous_xcoms(1, XComRef("a")), [], {}),
+    "find XComs": (lambda s: call(s, "xcoms", refs=[XComRef("a")], earlier=True), {"pairs": [[]], "hint": None}, {}),
     "the state of a run": (
         lambda s: call(s, "run_state", dag_id="d", run_id="r"), {"dag_exists": False, "run": None}, {},
     ),
@@ -68,6 +68,7 @@ QUESTIONS: dict[str, tuple[Ask, Any, dict[str, int]]] = {  # with the answer, an
 }  # fmt: skip
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("name", QUESTIONS)
 async def test_a_connection_that_breaks_at_any_statement_costs_no_answer(dsn: str, name: str, when: When) -> None:
@@ -78,7 +79,7 @@ async def test_a_connection_that_breaks_at_any_statement_costs_no_answer(dsn: st
             for number in itertools.count(1):
                 await store.set_variables({"kept": VariableValue("1")})
                 async with looking.acquire() as conn:
-                    await conn.execute("DELETE FROM command; DELETE FROM variable WHERE key = 'new'")
+                    await conn.execute("DELETE FROM request; DELETE FROM variable WHERE key = 'new'")
                 async with await Database.open(dsn) as db:
                     injected.calls, injected.fail = 0, nth(number, when)
                     injected.fired.clear()
@@ -86,15 +87,22 @@ async def test_a_connection_that_breaks_at_any_statement_costs_no_answer(dsn: st
                     assert await ask(services_of(db, Held())) == answer
 
                 async with looking.acquire() as conn:
-                    assert Counter(row[0] for row in await conn.fetch("SELECT verb FROM command")) == Counter(lines)
+                    assert Counter(row[0] for row in await conn.fetch("SELECT verb FROM request")) == Counter(lines)
                 if not injected.fired:  # it has fewer statements
                     break
     assert number > 1
 
 
-REQUEST = ("command WHERE request_id", "AS task_ids", "FROM dag_run WHERE id", "INSERT INTO command", "SELECT state")
+REQUEST = (
+    "request WHERE idempotency_key",
+    "AS task_ids",
+    "FROM dag_run WHERE id",
+    "INSERT INTO request",
+    "SELECT id, state",
+)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_run_is_triggered_once_whatever_breaks(dsn: str, clock: FakeClock, when: When) -> None:
     async with running(dsn, clock, dag("other")) as it:
@@ -112,10 +120,10 @@ async def test_a_run_is_triggered_once_whatever_breaks(dsn: str, clock: FakeCloc
 
 async def test_a_run_whose_dag_is_paused_after_the_request_is_no_refusal(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("other")) as it:
-        paused, made = False, once("INSERT INTO command", "after")
+        paused, made = False, once("INSERT INTO request", "after")
 
         def fail(number: int, statement: str) -> When | None:
-            waits = injected.fired and not paused and "command WHERE request_id" in statement
+            waits = injected.fired and not paused and "request WHERE idempotency_key" in statement
             return "before" if waits else made(number, statement)
 
         with faults() as injected:
@@ -144,13 +152,13 @@ async def test_an_owner_who_takes_his_time_is_no_failure(
 
         await asking
         assert len(await it.runs("other")) == 1
-        assert len(await it.fetch("SELECT 1 FROM command WHERE verb = 'trigger'")) == 1
+        assert len(await it.fetch("SELECT 1 FROM request WHERE verb = 'trigger'")) == 1
 
 
 async def _asked_again(it: Running) -> None:
     """Return when a request was made twice: its row has a second version."""
     async with asyncio.timeout(PATIENCE):
-        while not await it.fetch("SELECT 1 FROM command WHERE xmax <> 0"):  # noqa: ASYNC110
+        while not await it.fetch("SELECT 1 FROM request WHERE xmax <> 0"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -200,4 +208,4 @@ async def test_answers_reach_the_task_at_once(dsn: str, clock: FakeClock) -> Non
             await call(services, "trigger_dag", dag_id="nobody")
         with pytest.raises(Refused):
             await call(services, "trigger_dag", dag_id="other", fail_when_paused=True)
-        assert await it.fetch("SELECT verb FROM command WHERE verb LIKE '%variable'") == []
+        assert await it.fetch("SELECT verb FROM request WHERE verb LIKE '%variable'") == []

@@ -82,10 +82,10 @@ async def test_what_a_request_did_and_its_answer_are_stored_together(
 
 async def _answered(people: DatabaseConnection, verb: str, dag_id: str, args: Arguments) -> tuple[str, Arguments]:
     """Ask, and wait for the answer."""
-    request = await inbox.add_command(people, verb=verb, dag_id=dag_id, args=args, requested_by="test")
+    request = await inbox.send_request(people, verb=verb, dag_id=dag_id, args=args, requested_by="test")
     async with asyncio.timeout(PATIENCE):
         while True:
-            state, result = await people.fetchrow("SELECT state, result FROM command WHERE id = $1", request)
+            state, result = await people.fetchrow("SELECT state, result FROM request WHERE id = $1", request)
             if state != "waiting":
                 return state, json.loads(result)
             await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""The upgrade that is promised: version 0.1.0 and this one as one fleet under load, forth and back again."""
+"""The upgrade that is promised: an older version and this one as one fleet under load, forth and back again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.server.engine import Database
 from tests.faults.two_versions import (
     CLOCKED,
@@ -29,24 +28,31 @@ from tests.faults.two_versions_fleet import (
     Fleet,
     Visitor,
     asking,
-    free_port,
     looking,
-    seen_by_released,
 )
+from tests.ports import free_port
 
 WHY_NOT = why_not()
 
 
+def test_a_process_of_the_older_version_runs_the_older_package(tmp_path: Path) -> None:
+    unpack(tmp_path / "older")
+
+    said = Version("old", tmp_path / "older", tmp_path, "").python("-c", "import aiosched; print(aiosched.__file__)")
+
+    assert said.strip() == str(tmp_path / "older" / "aiosched" / "__init__.py")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
-async def test_version_0_1_0_and_this_one_are_one_fleet_through_an_upgrade_and_back(
+async def test_an_older_version_and_this_one_are_one_fleet_through_an_upgrade_and_back(
     empty_dsn: str, tmp_path: Path
 ) -> None:
-    unpack(tmp_path / "released")
+    unpack(tmp_path / "older")
     write_dags(tmp_path, datetime.now(UTC))
-    old = Version("old", tmp_path / "released", tmp_path, empty_dsn)
+    old = Version("old", tmp_path / "older", tmp_path, empty_dsn)
     new = Version("new", ROOT, tmp_path, empty_dsn)
-    old_web = Version("old_web", tmp_path / "released", tmp_path, empty_dsn, port=free_port())
+    old_web = Version("old_web", tmp_path / "older", tmp_path, empty_dsn, port=free_port())
     new_web = Version("new_web", ROOT, tmp_path, empty_dsn, port=free_port())
     visitors = Visitor(old_web), Visitor(new_web)
     await asyncio.to_thread(old.run, "db", "migrate")
@@ -55,7 +61,7 @@ async def test_version_0_1_0_and_this_one_are_one_fleet_through_an_upgrade_and_b
         try:
             old_web.start()
             old.start()
-            await fleet.owning(old, PARTITIONS)
+            await fleet.owning_all(old)
             await fleet.all_dags()
             async with asking(fleet):
                 await fleet.more_runs()
@@ -65,7 +71,7 @@ async def test_version_0_1_0_and_this_one_are_one_fleet_through_an_upgrade_and_b
                 await fleet.more_runs()  # the old one goes on with the new schema
 
                 new.start()
-                await fleet.owning(new, PARTITIONS // 2)
+                await fleet.sharing(new)
                 async with looking(*visitors):
                     await fleet.more_runs()
                     await asyncio.to_thread(new.run, "dags", "trigger", names()[0], "--run-id", "from_new")
@@ -76,17 +82,16 @@ async def test_version_0_1_0_and_this_one_are_one_fleet_through_an_upgrade_and_b
                     visitor.web.ask_to_stop()
 
                 await fleet.stop(old)
-                await fleet.owning(new, PARTITIONS)
+                await fleet.owning_all(new)
                 await fleet.more_runs()
 
-                old.dsn = await seen_by_released(db, empty_dsn)  # and back
-                old.start()
-                await fleet.owning(old, PARTITIONS // 2)
+                old.start()  # and back
+                await fleet.sharing(old)
                 await fleet.more_runs()
                 await asyncio.to_thread(old.run, "dags", "trigger", names()[1], "--run-id", "from_old")
 
                 await fleet.stop(new)
-                await fleet.owning(old, PARTITIONS)
+                await fleet.owning_all(old)
                 await fleet.more_runs()
             await fleet.finished()
             await fleet.stop(old)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.two_versions import Version, twice
-from tests.faults.two_versions_fleet import Visitor, free_port
+from tests.faults.two_versions_fleet import Visitor
+from tests.ports import free_port
 
 
 def test_a_try_that_has_begun_under_two_schedulers_is_found(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Two versions of aiosched as one fleet: the released package beside today's, and the DAG files that both run."""
+"""Two versions of aiosched as one fleet: an older package beside today's, and the DAG files that both run."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
-RELEASED = "b386289"  # the commit of version 0.1.0
-REVISION = "0002"  # and its schema
+# The tag of the release that runs beside today's package: the oldest whose schedulers may. None before the first
+# release, 0.2.0: a copy of today's package then plays its part, so that what is here is tried and ready.
+RELEASED: Final[str | None] = None
 ROOT = Path(__file__).parents[2]
 CHAINS = 6
 CLOCKED, TICKS = "clocked", 12
@@ -69,23 +72,26 @@ TRIES = Counter(
 
 
 def unpack(folder: Path) -> None:
-    """Put the released package into `folder`. Raises CalledProcessError if its commit is not here."""
-    packed = subprocess.run(
-        ["git", "archive", RELEASED, "aiosched", "pyproject.toml"], cwd=ROOT, check=True, capture_output=True
-    )
+    """Put the older package into `folder`. Raises CalledProcessError if its tag is not here."""
     folder.mkdir(parents=True, exist_ok=True)
+    if RELEASED is None:
+        shutil.copytree(ROOT / "aiosched", folder / "aiosched", ignore=shutil.ignore_patterns("__pycache__"))
+        return
+    packed = subprocess.run(["git", "archive", RELEASED, "aiosched"], cwd=ROOT, check=True, capture_output=True)
     subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)
 
 
 def why_not() -> str | None:
-    """Why the released package cannot be unpacked here, None if it can be."""
+    """Why the older package cannot be unpacked here, None if it can be."""
+    if RELEASED is None:
+        return None
     try:
         found = subprocess.run(["git", "cat-file", "-e", f"{RELEASED}^{{commit}}"], cwd=ROOT, capture_output=True)
     except OSError as error:
         return f"git cannot be run ({error})"
-    if found.returncode == 0:
-        return None
-    return f"commit {RELEASED} (version 0.1.0) is not in this folder's history: a shallow clone, or no clone"
+    return (
+        None if found.returncode == 0 else f"{RELEASED} is not in this folder's history: a shallow clone, or no clone"
+    )
 
 
 def write_dags(folder: Path, start: datetime) -> None:
@@ -139,11 +145,15 @@ class Version:
 
     def run(self, *arguments: str) -> None:
         """Run a command to its end; it must succeed."""
+        self.python("-m", "aiosched", *arguments, "--dsn", self.dsn)
+
+    def python(self, *arguments: str) -> str:
+        """What Python says with this package; it must succeed."""
         done = subprocess.run(
-            [sys.executable, "-m", "aiosched", *arguments, "--dsn", self.dsn],
-            cwd=self.folder, env=self._environment(), capture_output=True, text=True,
-        )  # fmt: skip
+            [sys.executable, *arguments], cwd=self.folder, env=self._environment(), capture_output=True, text=True
+        )
         assert done.returncode == 0, f"{self.name}: {' '.join(arguments)}: {done.stderr or done.stdout}"
+        return done.stdout
 
     def start(self, dsn: str | None = None) -> None:
         """Start `serve`."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 import httpx2
 
-from aiosched.core.values.ids import partition_of
+from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.db.server.engine import Database
-from tests.faults.two_versions import CHAINS, CLOCKED, REVISION, TICKS, Version, names
+from tests.faults.two_versions import CHAINS, CLOCKED, TICKS, Version, names
 from tests.patience import PATIENCE
 
 PAUSE = 0.4  # seconds between two requests
@@ -30,34 +29,20 @@ SUCCEEDED = "SELECT count(*) FROM dag_run WHERE state = 'success'"
 FAILED = "SELECT count(*) FROM dag_run WHERE state = 'failed'"
 UNFINISHED = "SELECT count(*) FROM dag_run WHERE state IN ('queued', 'running')"
 SCHEDULED = f"SELECT count(*) FROM dag_run WHERE dag_id = '{CLOCKED}'"
-WAITING = "SELECT count(*) FROM command WHERE state = 'waiting'"
-REFUSED = "SELECT dag_id, result ->> 'error' AS error FROM command WHERE state = 'refused' AND verb = 'trigger'"
+WAITING = "SELECT count(*) FROM request WHERE state = 'waiting'"
+REFUSED = "SELECT dag_id, result ->> 'error' AS error FROM request WHERE state = 'refused' AND verb = 'trigger'"
 LEFT = (
     "SELECT (SELECT count(*) FROM task_report) + (SELECT count(*) FROM callback_outbox) + (SELECT sum(used) FROM pool)"
 )
 REQUEST = """
-    INSERT INTO command (partition, dag_id, verb, args, requested_by)
+    INSERT INTO request (partition, dag_id, verb, args, requested_by)
     VALUES ($1, $2, 'trigger', json_build_object('run_id', $3::text), 'test')
 """
 UNPAUSE = """
-    INSERT INTO command (partition, dag_id, verb, requested_by)
+    INSERT INTO request (partition, dag_id, verb, requested_by)
     SELECT partition, dag_id, 'unpause', 'test' FROM unnest($1::text[], $2::smallint[]) AS d (dag_id, partition)
 """
-UNPAUSED = "SELECT count(DISTINCT dag_id) FROM command WHERE verb = 'unpause' AND state = 'applied'"
-# As docs/operations.md says: version 0.1.0 starts only where it finds its own revision.
-SHOW_RELEASED_REVISION = (
-    "CREATE SCHEMA aiosched_0_1",
-    f"CREATE VIEW aiosched_0_1.alembic_version AS SELECT '{REVISION}'::text AS version_num",
-)
-SEEN_BY_RELEASED = "search_path=aiosched_0_1,public"
-
-
-async def seen_by_released(db: Database, dsn: str) -> str:
-    """Show version 0.1.0 the revision that it looks for; the DSN with which it finds it."""
-    async with db.acquire() as conn:
-        for statement in SHOW_RELEASED_REVISION:
-            await conn.execute(statement)
-    return f"{dsn}{'&' if '?' in dsn else '?'}{SEEN_BY_RELEASED}"
+UNPAUSED = "SELECT count(DISTINCT dag_id) FROM request WHERE verb = 'unpause' AND state = 'applied'"
 
 
 @dataclass
@@ -91,9 +76,16 @@ class Fleet:
             words = "\n".join(process.last_words() for process in self.processes)
             raise AssertionError(f"waited {PATIENCE:.0f} s for {what}:\n{words}") from None
 
-    async def owning(self, version: Version, partitions: int) -> None:
+    async def owning_all(self, version: Version) -> None:
+        await self._owning(version, PARTITIONS)
+
+    async def sharing(self, version: Version) -> None:
+        """Wait until a version that has joined has its share: by load, so not always the half."""
+        await self._owning(version, PARTITIONS // 8)
+
+    async def _owning(self, version: Version, partitions: int) -> None:
         async def is_so() -> bool:
-            return await self.number(OWNED, version.name) == partitions
+            return await self.number(OWNED, version.name) >= partitions
 
         await self.until(is_so, f"{version.name} to own {partitions} partitions")
 
@@ -103,7 +95,7 @@ class Fleet:
         async def is_known() -> bool:
             async with self.db.acquire() as conn:
                 await conn.execute(UNPAUSE, names(), list(map(partition_of, names())))
-                await conn.execute("SELECT pg_notify('aiosched_news', 'commands ')")
+                await conn.execute("SELECT pg_notify('aiosched_news', 'requests ')")
             await self.until(self.is_answered, "answers")
             return await self.number(UNPAUSED) == CHAINS
 
@@ -167,7 +159,7 @@ class Fleet:
             run_id = f"asked{len(self.asked)}"
             async with self.db.acquire() as conn:
                 await conn.execute(REQUEST, partition_of(dag_id), dag_id, run_id)
-                await conn.execute("SELECT pg_notify('aiosched_news', $1)", f"commands {partition_of(dag_id)}")
+                await conn.execute("SELECT pg_notify('aiosched_news', $1)", f"requests {partition_of(dag_id)}")
             self.asked.append((dag_id, run_id))
             await asyncio.sleep(pause)
 
@@ -244,10 +236,3 @@ async def looking(*visitors: Visitor) -> AsyncIterator[None]:
         yield
         for task in tasks:
             task.cancel()
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        found: int = sock.getsockname()[1]
-    return found

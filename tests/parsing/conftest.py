@@ -12,7 +12,7 @@ from tests.parsing.bench import Bench
 
 
 @pytest.fixture
-def bench(tmp_path: Path, db: Database, clock: FakeClock) -> Bench:
+def bench(tmp_path: Path, db: Database, clock: FakeClock, kept_supervisors: None) -> Bench:
     folder = tmp_path / "dags"
     folder.mkdir()
     return Bench(folder, db, clock)

@@ -215,19 +215,25 @@ async def test_versions_that_no_run_needs_are_removed_from_the_cache_and_copies_
     assert left == {row[4] for row in await stored(bench)}  # what the history of some DAG names
 
 
+@pytest.mark.parametrize(("bundle", "name"), [("one", "one"), (None, ".")])
 async def test_a_copy_that_is_too_large_is_an_error_of_the_folder(
-    bench: Bench, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bundle: str | None, name: str
 ) -> None:
     from aiosched.bundles import snapshots
 
     monkeypatch.setattr(snapshots, "MOST_BYTES", 1000)
     settings.dags.pin_code = True
-    settings.dags.bundles = [folder(tmp_path / "x", "one")]
-    (tmp_path / "x" / "large.txt").write_text("x" * 2000)
+    if bundle is not None:
+        settings.dags.bundles = [folder(bench.folder, bundle)]
+    bench.write("large.txt", "x" * 2000)
+    bench.write("small.txt", "x" * 200)
     async with bench.running(settings=settings):
         found = await until(lambda: errors(bench))
+        (bench.folder / "large.txt").unlink()
+        await until(lambda: _no_errors(bench))
 
-    assert "the folder has 2,000 bytes, and a snapshot at most 1,000" in found["one"]
+    why = "the folder has 2,200 bytes, and 1,000 are the limit of a snapshot: large.txt has 2,000 bytes"
+    assert why in found[name]
 
 
 async def test_a_copy_that_the_database_does_not_take_is_an_error_until_it_does(

@@ -11,6 +11,8 @@ from aiosched.errors import NotFound
 from aiosched.parsing import check_paths
 from tests.parsing.builders import dag_source, settings_for, write, write_zip
 
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
+
 
 async def test_without_paths_the_dags_folder_is_checked_by_its_rules(tmp_path: Path) -> None:
     write(tmp_path, "a.py", dag_source("a"))

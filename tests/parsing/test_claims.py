@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +51,40 @@ def test_a_dag_that_its_file_does_not_yield_any_more_may_move() -> None:
     claims = assign(moved, owners={"x": "b.py"}, stored=file_with("b.py", "x"))
 
     assert owners_of(claims) == {"x": "a.py"}
+
+
+@pytest.mark.parametrize("present", [None, frozenset({"research/zz.py", "sales/v2.py"})])
+@pytest.mark.parametrize(
+    ("team", "said"), [("sales", "the team 'sales'"), (None, "no team")], ids=["of a team", "of nobody"]
+)
+def test_a_dag_stays_with_its_team_while_a_file_of_another_waits_for_it(
+    present: Collection[str] | None, team: str | None, said: str
+) -> None:
+    """Also if its own file was renamed, and is parsed later or together with the other one."""
+    waiting, renamed = a_result("research/zz.py", "orders", "own"), a_result("sales/v2.py", "orders")
+    teams = {"research/zz.py": "research"} | ({} if team is None else {"sales/v2.py": team})
+    rules: dict[str, Any] = {"owners": {"orders": "sales/v1.py"}, "present": present}
+    rules |= {"teams_of_dags": {"orders": team}, "teams_of_files": teams}
+
+    alone = assign([waiting, a_result("sales/v1.py")], stored=file_with("sales/v1.py", "orders"), **rules)
+    together = assign([waiting, renamed], stored={}, **rules)
+
+    assert owners_of(alone) == {"own": "research/zz.py"}
+    assert alone.conflicts == {"research/zz.py": (Conflict("orders", None, team, "research"),)}
+    assert owners_of(together) == {"own": "research/zz.py", "orders": "sales/v2.py"}
+    assert together.conflicts == {"research/zz.py": (Conflict("orders", "sales/v2.py"),)}
+    assert conflict_message(alone.conflicts["research/zz.py"], "research/zz.py") == (
+        f"DAG 'orders' belongs to {said}, with its history; an administrator moves it: "
+        "`aiosched teams move-dag orders --team research`. Give one of them another dag_id, or remove it."
+    )
+
+
+def test_a_dag_without_a_history_belongs_to_whoever_defines_it() -> None:
+    claims = assign(
+        [a_result("research/a.py", "x")], owners={}, stored={}, teams_of_files={"research/a.py": "research"}
+    )
+
+    assert owners_of(claims) == {"x": "research/a.py"}
 
 
 def test_a_file_with_an_error_keeps_its_dags() -> None:

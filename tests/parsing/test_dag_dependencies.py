@@ -1,4 +1,4 @@
-"""Which other DAGs a DAG starts or waits for: read from what authors write, stored by parsing, kept by an upgrade."""
+"""Which other DAGs a DAG starts or waits for: read from what authors write, stored by parsing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from aiosched.clock import FakeClock
 from aiosched.core.graph.dependencies import DagDependency, DependencyKind, dag_dependencies
 from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import migrate
 from aiosched.parsing.result import parsed_dag
 from aiosched.parsing.store import remove_files, store_results
-from tests.databases import downgrade
 from tests.parsing.builders import a_result
 
 
@@ -72,15 +70,3 @@ async def test_they_are_stored_with_the_dag_and_go_with_its_file(db: Database, c
 
     assert seen == [EXPECTED, set(), EXPECTED]
     assert await stored(db) == set()
-
-
-async def test_an_upgrade_finds_those_of_the_dags_that_are_stored(db: Database, dsn: str, clock: FakeClock) -> None:
-    spec = a_spec()
-    async with db.transaction() as conn:
-        result = a_result("a.py", parsed_dag(encode_spec(spec), spec))
-        await store_results(conn, [result], now=clock.now(), paused_at_creation=False)
-    await downgrade(db, "0021")
-
-    await migrate(dsn)
-
-    assert await stored(db) == EXPECTED

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
 
-from aiosched.parsing.discovery import Discovery, Listing, looks_like_dags
+from aiosched.authoring.base.file_stamps import read_whole
+from aiosched.parsing import discovery
+from aiosched.parsing.discovery import Discovery, Listing, looks_like_dags, read_archive
 from tests.parsing.builders import dag_source, write, write_zip
 
 LATER = 2**62  # ns: every file was changed long ago
@@ -74,6 +77,29 @@ def test_ignore_files_work_as_gitignore_does(tmp_path: Path, rules: dict[str, st
         write(tmp_path, name, text)
 
     assert list(listed(tmp_path).files) == found
+
+
+@pytest.mark.parametrize("pattern", ["*a*b*.py", "x/*y*z*w/b.py", "**/x/**/b.py"])
+def test_without_re2_a_pattern_that_could_take_long_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    monkeypatch.setattr(discovery, "has_re2", lambda: False)
+    write(tmp_path, "b.py", "# aiosched dag")
+    write(tmp_path, ".aioschedignore", pattern)
+
+    listing = listed(tmp_path)
+
+    assert list(listing.files) == ["b.py"]
+    assert "line 1 is no pattern" in listing.problems[".aioschedignore"].message
+
+
+def test_without_re2_usual_patterns_ignore_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "has_re2", lambda: False)
+    for name in ("a.py", "test_a.py", "sub/deep/b.py", "old/c.py"):
+        write(tmp_path, name, "# aiosched dag")
+    write(tmp_path, ".aioschedignore", "test_*.py\nsub/**/b.py\nold/\n")
+
+    assert list(listed(tmp_path).files) == ["a.py"]
 
 
 def test_an_ignore_file_that_cannot_be_understood_is_a_problem_and_ignores_nothing(tmp_path: Path) -> None:
@@ -179,3 +205,91 @@ def test_no_ignore_pattern_takes_more_than_linear_time(tmp_path: Path) -> None:
     found = listed(tmp_path)  # with backtracking this would not end
 
     assert len(found.files) == 1
+
+
+def test_an_ignore_file_does_not_show_what_a_link_leads_to(tmp_path: Path) -> None:
+    """The scheduler reads it, perhaps as root, and its problem is on a page."""
+    (tmp_path / "shadow").write_text("# users\n!\nroot:$6$hash:1:2::\n")
+    (tmp_path / "key").write_bytes(b"secret\xff\xfe")
+    for name, target, said in (("one", "shadow", "line 2 is no pattern"), ("two", "key", "it is not UTF-8")):
+        folder = tmp_path / "dags" / name
+        folder.mkdir(parents=True)
+        (folder / ".airflowignore").symlink_to(tmp_path / target)
+
+        (problem,) = listed(folder).problems.values()
+
+        assert problem.message == f".airflowignore cannot be used, so it ignores nothing: {said}"
+
+
+def test_few_links_do_not_become_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder cannot be listed then, which says nothing about its files: none counts as removed."""
+    monkeypatch.setattr("aiosched.parsing.discovery.MOST_ENTRIES", 1_000)
+    (tmp_path / "0").mkdir()
+    write(tmp_path / "0", "a.py", dag_source("a"))
+    for depth in range(1, 40):
+        (tmp_path / str(depth)).mkdir()
+        for side in "lr":
+            (tmp_path / str(depth) / side).symlink_to(f"../{depth - 1}")
+
+    with pytest.raises(OSError, match="more than 1,000 files and folders"):
+        listed(tmp_path)
+
+
+def endless(path: Path, kind: str) -> Path:
+    """A file that has no end, or nobody who writes it, or an end that no memory holds."""
+    match kind:
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(path)
+        case "holes":
+            path.touch()
+            os.truncate(path, 2**40)
+        case "archive":  # its list of names is as large as the file
+            path.touch()
+            os.truncate(path, 2**40)
+            with path.open("ab") as stream:
+                stream.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 9, 9, 2**32 - 2, 0, 0))
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.py", "a.zip", "data", "sub/a.py", "a.PY"])
+@pytest.mark.parametrize("kind", ["device", "pipe", "holes", "archive"])
+def test_no_file_holds_up_a_listing_or_fills_the_memory(tmp_path: Path, name: str, kind: str) -> None:
+    write(tmp_path, "good.py", "# aiosched dag")
+    (tmp_path / "sub").mkdir()
+    endless(tmp_path / name, kind)
+
+    found = Discovery(tmp_path).list(now_ns=2**62, imported=[name])
+
+    assert list(found.files) == ["good.py"]
+    if kind in {"device", "pipe"} or name in {"data", "a.PY"}:
+        assert not found.problems
+    elif (kind, name) == ("holes", "a.zip"):
+        assert "cannot be read as a zip archive" in found.problems[name].message
+    else:
+        size = (tmp_path / name).stat().st_size
+        assert found.problems[name].message == f"{name} cannot be read: it has {size:,} bytes, and may have 67,108,864"
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "holes"])
+def test_no_ignore_file_holds_up_a_listing(tmp_path: Path, kind: str) -> None:
+    write(tmp_path, "good.py", "# aiosched dag")
+    endless(tmp_path / ".airflowignore", kind)
+
+    found = listed(tmp_path)
+
+    assert list(found.files) == ["good.py"]
+    why = "it has 1,099,511,627,776 bytes, and may have 1,048,576" if kind == "holes" else "it is no regular file"
+    assert found.problems[".airflowignore"].message.endswith(f"so it ignores nothing: {why}")
+
+
+def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Between the look at the folder and the reading of the file."""
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(OSError, match="it is no regular file"):
+        read_whole(tmp_path / "pipe")
+    with pytest.raises(OSError, match="it is no regular file"):
+        read_archive(endless(tmp_path / "pipe.zip", "pipe"))
+    assert read_archive(tmp_path / "pipe") is None

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from multiprocessing.context import SpawnContext
 from pathlib import Path
 
 import pytest
 
+from aiosched.config import Settings
+from aiosched.errors import ConfigError
+from aiosched.parsing.clean_processes import CleanContext
 from aiosched.parsing.discovery import DagFile
-from aiosched.parsing.pool import ParsingPool
+from aiosched.parsing.killable import become_supervisor
+from aiosched.parsing.pool import ParsingPool, supervisors_for
+from aiosched.scheduler.service import Scheduler
 from tests.parsing.builders import dag_source, settings_for, write
 from tests.patience import PATIENCE
 
@@ -47,6 +54,50 @@ async def test_a_killed_supervisor_is_replaced_and_its_file_parsed_again(pool: P
         os.kill(pid, signal.SIGKILL)
 
     assert [d.dag_id for d in (await parsing).dags] == ["a"]
+
+
+def test_ctrl_c_while_a_supervisor_starts_ends_neither_it_nor_says_anything(capfd: pytest.CaptureFixture[str]) -> None:
+    process = CleanContext().Process(target=become_supervisor)
+    process.start()
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGINT)  # its interpreter is just starting
+    process.join()
+
+    assert (process.exitcode, capfd.readouterr().err) == (0, "")
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_what_a_supervisor_starts_can_be_interrupted(capfd: pytest.CaptureFixture[str]) -> None:
+    process = CleanContext().Process(target=print_blocked)
+    process.start()
+    process.join()
+
+    assert capfd.readouterr().out == "set()\n"
+
+
+def print_blocked() -> None:
+    become_supervisor()
+    print(signal.pthread_sigmask(signal.SIG_BLOCK, ()), flush=True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EROFS, "read-only"), PermissionError(errno.EACCES, "denied"), OSError(errno.ENOSYS, "unknown"),
+     ImportError("no sem_open")],
+    ids=["read-only", "closed", "unknown", "not-built"],
+)  # fmt: skip
+async def test_without_semaphores_one_sentence_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(SpawnContext, "Lock", refuse)
+
+    with pytest.raises(ConfigError, match=r"semaphores.*/dev/shm: let this user write there"):
+        ParsingPool(settings_for(tmp_path), root=str(tmp_path))
+    with pytest.raises(ConfigError, match="semaphores"):
+        await Scheduler(dsn="postgresql://nobody@127.0.0.1:1/none", dags_folder=tmp_path).start()
 
 
 @pytest.mark.slow
@@ -90,7 +141,7 @@ async def test_closing_the_pool_ends_what_it_runs(tmp_path: Path) -> None:
     await pool.close()
 
     await readable(death)
-    assert pool.pids == []
+    assert pool.pids == ()
 
 
 @pytest.mark.slow
@@ -99,7 +150,7 @@ async def test_a_released_pool_starts_again_with_the_next_file(pool: ParsingPool
     await pool.parse(file)
 
     await pool.release()
-    assert pool.pids == []
+    assert pool.pids == ()
 
     assert (await pool.parse(file)).error is None
     assert len(pool.pids) == 1
@@ -161,3 +212,12 @@ async def readable(fd: int) -> None:
     finally:
         loop.remove_reader(fd)
         os.close(fd)
+
+
+def test_without_a_setting_files_are_parsed_one_for_each_core_up_to_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings()
+    for cores, expected in ((1, 1), (3, 3), (64, 4), (None, 1)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert supervisors_for(settings) == expected
+    settings.parsing.processes = 7
+    assert supervisors_for(settings) == 7

@@ -15,9 +15,12 @@ import pytest
 
 from aiosched.core.values.ids import partition_of
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL, read_notification
-from aiosched.parsing import service
+from aiosched.parsing import service, storing
+from aiosched.parsing.pool import ParsingPool
+from aiosched.parsing.progress import Outcomes
 from aiosched.parsing.service import Parser
 from aiosched.parsing.store import StoredFiles
+from tests.database_answers import OF_THE_DATABASE
 from tests.parsing.bench import Bench, Heard
 from tests.parsing.builders import dag_source, settings_for
 from tests.patience import PATIENCE
@@ -128,6 +131,7 @@ async def test_a_change_of_a_helper_parses_those_who_import_it(bench: Bench) -> 
         assert '"t2"' in spec
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("change", ["edit", "add"])
 async def test_a_change_of_data_parses_those_who_read_it(bench: Bench, change: str) -> None:
     reads = "from pathlib import Path\nNAMES = [(Path(__file__).parent / 'conf' / 'first.txt').read_text()]\n"
@@ -245,8 +249,8 @@ async def test_a_warning_of_a_pool_goes_when_the_file_is_parsed_again_and_the_po
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Section 18.1 of the semantics reference."""
-    stored, remember = asyncio.Event(), Parser._remember
-    monkeypatch.setattr(Parser, "_remember", lambda *told: (remember(*told), stored.set()))
+    stored, remember = asyncio.Event(), Outcomes.remember
+    monkeypatch.setattr(Outcomes, "remember", lambda *told: (remember(*told), stored.set()))
     bench.write("a.py", dag_source("a", extra=", default_args={'pool': 'etl'}"))
     settings = bench.settings
     settings.parsing.reparse_interval = 0.05
@@ -268,9 +272,9 @@ async def test_a_warning_of_a_pool_goes_when_the_file_is_parsed_again_and_the_po
 async def test_trouble_with_the_database_delays_and_does_not_end_parsing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "RETRY", (0.01, 0.01))
+    monkeypatch.setattr(storing, "RETRY", (0.01, 0.01))
     failed = asyncio.Event()
-    monkeypatch.setattr(service.log, "warning", lambda *_: failed.set())
+    monkeypatch.setattr(storing.log, "warning", lambda *_: failed.set())
     bench.write("a.py", dag_source("a"))
     await bench.execute("ALTER TABLE dag_file RENAME TO elsewhere")
     parser = Parser(bench.settings, bench.db, clock=bench.clock, on_change=bench.heard)
@@ -285,19 +289,19 @@ async def test_trouble_with_the_database_delays_and_does_not_end_parsing(
     await task
 
 
-async def test_a_connection_that_confuses_the_driver_does_not_end_parsing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service, "RETRY", (0.01, 0.01))
-    errors = [asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")]
-    store = service.store_results
+async def test_no_class_of_errors_ends_parsing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does a connection that confuses the driver."""
+    monkeypatch.setattr(storing, "RETRY", (0.0, 0.0))
+    errors: list[Exception] = [kind("said") for kind in OF_THE_DATABASE]
+    errors += [asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")]
+    store = storing.store_results
 
-    async def storing(*args: Any, **options: Any) -> StoredFiles:
+    async def fails_first(*args: Any, **options: Any) -> StoredFiles:
         if errors:
             raise errors.pop()
         return await store(*args, **options)
 
-    monkeypatch.setattr(service, "store_results", storing)
+    monkeypatch.setattr(storing, "store_results", fails_first)
     bench.write("a.py", dag_source("a"))
     parser = Parser(bench.settings, bench.db, clock=bench.clock, on_change=bench.heard)
     task = asyncio.create_task(parser.run())
@@ -308,15 +312,17 @@ async def test_a_connection_that_confuses_the_driver_does_not_end_parsing(
     await task
 
 
+@pytest.mark.parametrize("state", ["22001", "23514", "54000"])
 async def test_a_file_that_the_database_refuses_does_not_hold_up_the_others(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     bench.write("a.py", dag_source("a"))
     bench.write("b.py", dag_source("b"))
-    # 22001, as PostgreSQL says it about a value that a column cannot hold
+    # as PostgreSQL says it about a value that a column cannot hold, a check, and a limit
     await bench.execute(
         "CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN "
-        "IF NEW.dag_id = 'b' THEN RAISE EXCEPTION 'not this one' USING ERRCODE = '22001'; END IF; RETURN NEW; END $$ "
+        "IF NEW.dag_id = 'b' "
+        f"THEN RAISE EXCEPTION 'not this one' USING ERRCODE = '{state}'; END IF; RETURN NEW; END $$ "
         "LANGUAGE plpgsql; CREATE TRIGGER refuse BEFORE INSERT ON dag_version FOR EACH ROW EXECUTE FUNCTION refuse()"
     )
 
@@ -343,7 +349,8 @@ async def test_stopping_gives_up_a_file_that_takes_long(bench: Bench) -> None:
         await parser.first_pass
 
 
-async def test_a_cancelled_parser_ends_its_processes(bench: Bench) -> None:
+async def test_a_cancelled_parser_ends_its_processes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "ParsingPool", ParsingPool)  # which keeps none
     bench.write("a.py", dag_source("a"))
     parser = Parser(bench.settings, bench.db, clock=bench.clock)
     task = asyncio.create_task(parser.run())
@@ -353,7 +360,7 @@ async def test_a_cancelled_parser_ends_its_processes(bench: Bench) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert parser._pool.pids == []
+    assert parser._pool.pids == ()
 
 
 @pytest.mark.slow

@@ -10,9 +10,20 @@ import msgspec
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.core.assets.conditions import AssetRequired
 from aiosched.core.graph.spec import DagSpec, TaskSpec, decode_spec
+from aiosched.core.timetables import (
+    AssetOrTimeSchedule,
+    CronDataIntervalTimetable,
+    CronTriggerTimetable,
+    NullTimetable,
+    parse_schedule,
+)
 from aiosched.core.values.ids import partition_of
+from aiosched.db.people import teams
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.dags import touch_files
+from aiosched.errors import Refused
 from aiosched.parsing.result import ParsedFile
 from aiosched.parsing.store import StoredFiles, register_specs, remove_files, store_results
 from tests.parsing.builders import a_dag, a_result
@@ -248,6 +259,73 @@ async def test_a_broken_file_makes_its_dags_stale_and_broken_but_leaves_their_ve
     assert (await shelf.dag("y"))["is_stale"] is False
 
 
+@pytest.mark.parametrize("how", ["emptied", "removed"])
+async def test_a_file_that_gave_no_dags_for_a_moment_and_then_is_broken_still_has_its_last_ones(
+    shelf: Shelf, how: str
+) -> None:
+    """As while it is written anew, or moved away and back."""
+    await shelf.store(a_result("a.py", "old", "x", "y"))
+    shelf.clock.advance(60)
+    await shelf.store(a_result("a.py", "moved", "x", "y"))  # the author has deleted "old"
+    shelf.clock.advance(60)
+    if how == "emptied":
+        await shelf.store(a_result("a.py"))
+    else:
+        await shelf.remove("a.py")
+    await shelf.store(a_result("b.py", "moved"))
+    assert (await shelf.dag("x"))["has_import_errors"] is False
+
+    stored = await shelf.store(a_result("a.py", error="no"))
+
+    flags = {i: (await shelf.dag(i))["has_import_errors"] for i in ("old", "moved", "x", "y")}
+    assert flags == {"old": False, "moved": False, "x": True, "y": True}
+    assert stored.changed == {"x", "y"}
+    assert (await shelf.file("a.py"))["dag_ids"] == ["x", "y"]
+    await shelf.store(a_result("a.py", "x", "y"))
+    assert [(await shelf.dag(i))["is_stale"] for i in ("x", "y")] == [False, False]
+    await shelf.store(a_result("a.py", error="no"))
+    await shelf.remove("a.py")
+    assert [(await shelf.dag(i))["has_import_errors"] for i in ("x", "y")] == [False, False]
+
+
+async def test_an_error_is_as_old_as_the_first_parse_that_has_found_it(shelf: Shelf) -> None:
+    async def since(*results: ParsedFile) -> Any:
+        shelf.clock.advance(60)
+        await shelf.store(*results)
+        return (await shelf.file("a.py"))["error_since"]
+
+    assert await since(a_result("a.py", "x")) is None
+    first = await since(a_result("a.py", error="no"))
+    assert first == shelf.clock.now()
+    assert await since(a_result("a.py", error="no")) == first
+    assert await since(a_result("a.py", error="another")) == first  # it still cannot be imported
+    async with shelf.db.acquire() as conn:
+        await touch_files(conn, [("a.py", shelf.clock.now(), 0.1)])
+    assert (await shelf.file("a.py"))["error_since"] == first
+    assert await since(a_result("a.py", "x")) is None
+    assert await since(a_result("a.py", error="no")) == shelf.clock.now()
+    await shelf.remove("a.py")
+    assert await since(a_result("a.py", error="no")) == shelf.clock.now()
+
+
+@pytest.mark.parametrize(
+    ("timetable", "stored"),
+    [
+        (CronTriggerTimetable("0 0 * * *", timezone="Europe/Amsterdam"), "Europe/Amsterdam"),
+        (CronDataIntervalTimetable("0 0 * * *", timezone="Asia/Tokyo"), "Asia/Tokyo"),
+        (
+            parse_schedule(AssetOrTimeSchedule("0 6 * * *", AssetRequired("stock")), timezone="America/Lima"),
+            "America/Lima",
+        ),
+        (NullTimetable(), None),
+    ],
+)
+async def test_the_zone_of_a_schedule_is_stored_with_it(shelf: Shelf, timetable: Any, stored: str | None) -> None:
+    await shelf.register(DagSpec(dag_id="x", timetable=timetable, tasks=(TaskSpec(task_id="t", operator="o"),)))
+
+    assert (await shelf.dag("x"))["schedule_timezone"] == stored
+
+
 async def test_a_file_that_is_good_again_brings_its_dags_back(shelf: Shelf) -> None:
     await shelf.store(a_result("a.py", "x"))
     await shelf.store(a_result("a.py", error="no"))
@@ -419,3 +497,46 @@ async def test_a_dag_whose_row_does_not_lead_to_its_newest_version_gets_another(
     assert stored.changed
     assert [row["number"] for row in await shelf.versions("d")] == [1, 2, 3]
     assert len(await shelf.versions("first")) == 1
+
+
+async def test_a_dag_that_is_renamed_stays_with_its_team_until_an_administrator_moves_it(shelf: Shelf) -> None:
+    """Research has a file with the id of a DAG of sales, and waits: it gets neither the id nor the history."""
+    await teams.create_team(shelf.db, "sales", folders=["sales"])
+    await teams.create_team(shelf.db, "research", folders=["research"])
+    await shelf.store(a_result("sales/v1.py", "orders"))
+    waiting = a_result("research/zz.py", "orders")
+    await shelf.store(waiting, present={"sales/v1.py", "research/zz.py"})
+    with pytest.raises(Refused, match=r"'orders' is defined in sales/v1.py"):
+        await teams.move_dag(shelf.db, "orders", "research")
+
+    await shelf.remove("sales/v1.py")
+    await shelf.store(waiting, present={"research/zz.py"})
+
+    (row,) = await shelf.rows("SELECT file, team, is_stale FROM dag")
+    assert row == {"file": "sales/v1.py", "team": "sales", "is_stale": True}
+    (file,) = await shelf.rows("SELECT error FROM dag_file")
+    assert "belongs to the team 'sales'" in file["error"]
+
+    await shelf.store(a_result("sales/v2.py", "orders"), waiting)
+    (row,) = await shelf.rows("SELECT file, team, is_stale FROM dag")
+    assert row == {"file": "sales/v2.py", "team": "sales", "is_stale": False}
+
+    await shelf.remove("sales/v2.py")
+    await teams.move_dag(shelf.db, "orders", "research")
+    await shelf.store(waiting, present={"research/zz.py"})
+
+    (row,) = await shelf.rows("SELECT file, team, is_stale FROM dag")
+    assert row == {"file": "research/zz.py", "team": "research", "is_stale": False}
+    (entry,) = await shelf.rows("SELECT object, detail::text FROM audit_log WHERE kind = 'dag.moved'")
+    assert entry == {"object": "orders", "detail": '{"team":"research"}'}
+
+
+async def test_a_file_that_moves_into_the_folder_of_a_team_takes_no_history_along(shelf: Shelf) -> None:
+    await shelf.store(a_result("orders.py", "orders"))
+    await teams.create_team(shelf.db, "research", folders=["research"])
+    await shelf.remove("orders.py")
+
+    await shelf.store(a_result("research/orders.py", "orders"), present={"research/orders.py"})
+
+    (file,) = await shelf.rows("SELECT error FROM dag_file")
+    assert "'orders' belongs to no team" in file["error"]

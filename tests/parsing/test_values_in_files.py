@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from aiosched.parsing.values import LookUp, NoDatabase, ValueServer
 from aiosched.scratch import scratch_folder
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source, settings_for, write
+from tests.parsing.kept_supervisors import KeptSupervisors
 from tests.patience import PATIENCE
 
 OURS = "from aiosched import BaseHook, Connection, Variable\n"
@@ -38,6 +40,11 @@ def _no_secrets() -> AsyncIterator[None]:
     secrets.clear()
     yield
     secrets.clear()
+
+
+@pytest.fixture(autouse=True)
+def _kept_supervisors(supervisors: KeptSupervisors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ParsingPool", supervisors)
 
 
 class Stored:
@@ -75,6 +82,7 @@ def ids(outcome: ParsedFile) -> list[str]:
 # ---- one file ----
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("imports", [OURS, AIRFLOWS])
 async def test_a_file_reads_variables_and_connections_at_its_top(tmp_path: Path, imports: str) -> None:
     stored = Stored(region="eu", limits='{"cpu": 2}', sales={"conn_type": "postgres", "host": "db", "password": "pw12"})

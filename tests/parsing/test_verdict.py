@@ -7,7 +7,7 @@ import pytest
 
 from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.parsing.killable import ChildEnding
-from aiosched.parsing.limits import Limits, in_units
+from aiosched.parsing.limits import Limits
 from aiosched.parsing.result import ChildAnswer, ParsedFile, one_line, shortened
 from aiosched.parsing.verdict import parsed_file
 
@@ -81,8 +81,3 @@ def test_text_becomes_storable_and_is_shortened() -> None:
     assert one_line("a\n\n  b\tc") == "a b c"
     assert one_line("x" * 10_000) == "x" * 4_000 + "…"
     assert len(shortened("x" * 10_000, 100)) < 150
-
-
-@pytest.mark.parametrize(("size", "text"), [(1 << 30, "1 GiB"), (64 << 20, "64 MiB"), (1000, "1000 bytes")])
-def test_sizes_are_said_in_units(size: int, text: str) -> None:
-    assert in_units(size) == text

@@ -11,12 +11,14 @@ import site
 import sys
 from pathlib import Path
 
+from aiosched.airflow.finder import install
 from aiosched.authoring.dag.loader import load_file
 
 
 def main(folder: str, file: str) -> None:
     """Load the file, run its one DAG and write what became of each task."""
     site.addsitedir(folder)
+    install("compat")
     [dag] = load_file(Path(file), root=Path(file).parent).dags
     run = asyncio.run(dag.test())
     tasks = {

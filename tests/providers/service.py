@@ -103,6 +103,8 @@ class Service:
         }
 
 
-def states(ran: Mapping[str, Ran]) -> dict[str, str]:
-    """The state of each task."""
-    return {task_id: one.state for task_id, one in ran.items()}
+def check_states(ran: Mapping[str, Ran], expected: Mapping[str, str]) -> None:
+    """Each task ended as expected; of the others the whole reason and log are shown."""
+    others = {task_id: one for task_id, one in ran.items() if one.state != expected.get(task_id)}
+    told = "\n".join(f"{task_id}: {one.state}: {one.reason}\n{one.log}" for task_id, one in others.items())
+    assert {task_id: one.state for task_id, one in ran.items()} == expected, told

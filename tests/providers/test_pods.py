@@ -11,7 +11,7 @@ import pytest
 
 from tests.providers.conftest import NIGHT, installed
 from tests.providers.pods import PodsApi, PodsKubelet
-from tests.providers.service import Ran, Service, states
+from tests.providers.service import Ran, Service, check_states
 
 pytestmark = NIGHT
 
@@ -98,7 +98,7 @@ async def test_pods_run_fail_and_are_deleted(site: Path, tmp_path: Path, dsn: st
     ran = await asyncio.to_thread(run)
 
     failed = {"wrong", "wrong_deferred", "long", "refused"}
-    assert states(ran) == {name: "failed" if name in failed else "success" for name in ran}, ran
+    check_states(ran, {name: "failed" if name in failed else "success" for name in ran})
     assert len(ran) == 9
     assert "greetings of pods" in ran["plain"].log
     assert ran["plain"].xcoms["pod_namespace"] == "default"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engines.brokers import REDIS, WHY_NO_REDIS, RealBroker
 from tests.providers.conftest import NIGHT, installed
-from tests.providers.service import Ran, Service, states
+from tests.providers.service import Ran, Service, check_states
 
 pytestmark = NIGHT
 
@@ -74,7 +74,7 @@ async def test_sql_operators_run_on_postgresql(folder: Path, tmp_path: Path, dsn
 
     ran = await asyncio.to_thread(run)
 
-    assert states(ran) == {name: "failed" if name == "wrong" else "success" for name in ran}, ran
+    check_states(ran, {name: "failed" if name == "wrong" else "success" for name in ran})
     assert ran["read"].result == [[2]]
     assert "sales_of_nobody" in ran["wrong"].reason
     connection = await asyncpg.connect(dsn)
@@ -89,5 +89,5 @@ def test_redis_operators_and_sensors_run(folder: Path, tmp_path: Path, dsn: str,
 
     ran = service.run(REDIS_DAG, dag_id="published")
 
-    assert states(ran) == dict.fromkeys(ran, "success"), ran
+    check_states(ran, dict.fromkeys(ran, "success"))
     assert len(ran) == 3

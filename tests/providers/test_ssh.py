@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.providers.conftest import NIGHT, installed
-from tests.providers.service import Service, states
+from tests.providers.service import Service, check_states
 from tests.providers.ssh_server import SSHD, WHY_NO_SSHD, SshServer, ssh_server
 
 pytestmark = [*NIGHT, pytest.mark.skipif(SSHD is None, reason=WHY_NO_SSHD)]
@@ -92,7 +92,7 @@ def test_commands_run_and_files_are_copied(site: Path, tmp_path: Path, dsn: str,
     ran = service.run(SOURCE.format(folder=tmp_path), dag_id="remote")
 
     failed = {"wrong", "unknown", "refused"}
-    assert states(ran) == {name: "failed" if name in failed else "success" for name in ran}, ran
+    check_states(ran, {name: "failed" if name in failed else "success" for name in ran})
     assert len(ran) == 11
     assert base64.b64decode(ran["run"].result) == b"greetings of remote\n"
     assert ran["hook"].result == "from a hook"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
-from aiosched.executors.attempt.log_files import log_folder
 from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.remote.folder import RemoteFolder
+from aiosched.remote.log_files import log_folder
 from aiosched.remote.logs import AttemptLogs
 from aiosched.remote.uploads import LogUploader
 

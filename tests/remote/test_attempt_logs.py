@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import stat
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder
 from aiosched.remote.log_ranges import LogRange
 from aiosched.remote.logs import AttemptLogs
-from aiosched.remote.plain_files import open_plain
+from aiosched.remote.plain_files import create_plain, open_plain
 from aiosched.web.views.log_index import find_errors, find_text, index_log
 from tests.remote.log_builders import FOLDER, RUN, local, new_log, read, upload, uploader_of
 from tests.remote.stores import FailingFolder
@@ -311,6 +313,33 @@ def test_no_path_leaves_the_folder(tmp_path: Path, here: Path, path: str) -> Non
     (tmp_path / "secret").write_text("secret")
 
     assert open_plain(here, path) is None
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR], ids=["write", "both"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        os.mkfifo,
+        os.mkdir,
+        lambda path: os.mknod(path, stat.S_IFCHR | 0o600, 0x103),
+        lambda path: path.symlink_to("/dev/null"),
+    ],
+    ids=["fifo", "folder", "device", "link"],
+)
+def test_what_is_no_regular_file_is_not_opened_to_write_a_log(tmp_path: Path, make: Any, flags: int) -> None:
+    """An author who may write there leaves a FIFO: whoever opened it to write would wait for its reader."""
+    try:
+        make(tmp_path / "log")
+    except PermissionError:  # devices are made by root
+        os.mkfifo(tmp_path / "log")
+    with pytest.raises(OSError, match=r"no regular file|No such device|symbolic links|directory"):
+        create_plain(tmp_path / "log", flags | os.O_APPEND)
+
+
+def test_a_log_that_is_opened_blocks_as_other_files_do(tmp_path: Path) -> None:
+    descriptor = create_plain(tmp_path / "deep" / "log", os.O_WRONLY)
+    assert os.get_blocking(descriptor)
+    os.close(descriptor)
 
 
 def test_logs_are_for_their_owner_and_group(here: Path) -> None:

@@ -24,14 +24,17 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
 from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.requests.stored import decode
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Attempt
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.parsing.store import register_specs
-from aiosched.scheduler.effects.outbox import _chosen
-from aiosched.scheduler.membership import incarnation
+from aiosched.scheduler import service
+from aiosched.scheduler.loops.callbacks import to_deliver
+from aiosched.scheduler.membership import incarnation, lease
+from aiosched.scheduler.partitions import recounting
 from aiosched.scheduler.partitions.ownership import give_back
 from aiosched.scheduler.run_handle import RunHandle
 from aiosched.scheduler.service import Scheduler
@@ -126,7 +129,7 @@ class Running:
 
     @property
     def session(self) -> Session:
-        session = self.scheduler._session
+        session = self.scheduler.session
         assert session is not None
         return session
 
@@ -165,7 +168,7 @@ class Running:
         A loop whose rest is over is not busy by that: while the clock stands still just before an instant, a loop looks
         at it every millisecond.
         """
-        session = self.scheduler._session
+        session = self.scheduler.session
         if session is None:
             return "no session"
         cache, attempts = session.cache, session.env.attempts
@@ -174,10 +177,10 @@ class Running:
             "partitions are being read": not session.locks.loaded.is_set(),
             "news of DAGs": session.notifications.changed_dags,
             "ownership lock": session.locks.ownership.locked(),
-            "the journal commits": session.env.journal._lock.locked() or session.cache.unstored.storing is not None,
-            "the writer commits": session.env.command_journal._lock.locked(),
+            "the journal commits": session.env.journal.is_busy or session.cache.unstored.storing is not None,
+            "the writer commits": session.env.side_journal.is_busy,
             "reports": attempts.reports or attempts.callbacks.reports,
-            "callbacks": _chosen(session),
+            "callbacks": to_deliver(session),
             "runs to store": cache.unstored.dirty or cache.unstored.pending.effects.finished,
             "runs to evaluate": cache.work.to_evaluate,
             "task instances of new runs": cache.work.incomplete and not session.membership.draining,
@@ -207,8 +210,12 @@ class Running:
         """Store DAGs (or new versions of them) and let the scheduler hear of it."""
         async with self.db.transaction() as conn:
             stored = await register_specs(conn, specs, now=self.clock.now())
-        self.scheduler._dags_changed(stored.changed)
+        self.dags_changed(*stored.changed)
         await self.settled()
+
+    def dags_changed(self, *dag_ids: str) -> None:
+        """Let the scheduler hear that rows of DAGs have changed."""
+        self.scheduler._dags_changed(dag_ids)
 
     async def trigger(self, dag_id: str, run_id: str | None = None, **options: Any) -> RunHandle:
         handle = await self.scheduler.trigger(dag_id, run_id=run_id, **options)
@@ -216,6 +223,9 @@ class Running:
         return handle
 
     async def ask(self, verb: str, dag_id: str, **args: Any) -> dict[str, Any]:
+        """What is answered: by the owner, or with `dry_run` by a preview of the rows."""
+        if args.get("dry_run"):
+            return await self.scheduler.request(decode(verb, args), dag_id)
         result = await self.request(verb, dag_id, args)
         await self.settled()
         return result
@@ -223,12 +233,33 @@ class Running:
     async def request(self, verb: str, dag_id: str | None, args: Mapping[str, Any]) -> dict[str, Any]:
         """What the owner answers to a row of the inbox, whoever has written it."""
         async with self.scheduler.db.acquire() as conn:
-            number = await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded")
+            number = await inbox.send_request(conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded")
         answer = await inbox.wait_applied(self.scheduler.db, number, timeout=30.0)
         assert answer is not None
         if answer.error is not None:
             raise answer.error
         return answer.result
+
+    def look_at_fleet(self) -> None:
+        """The scheduler reads at once who else is there and who owns what."""
+        assert self.scheduler._incarnation is not None
+        self.scheduler._incarnation.poll_now()
+
+    def begin_to_drain(self) -> None:
+        """Begin nothing more, as one that is to be replaced; `drain` would wait for its attempts."""
+        self.scheduler._draining = self.session.membership.draining = True
+        self.look_at_fleet()
+
+    async def give_everything(self, taker: Running) -> None:
+        """Drain until `taker` has all partitions."""
+        self.begin_to_drain()
+        await taker.until(lambda: len(taker.session.cache.partitions) == PARTITIONS, "all partitions to move")
+        await taker.settled()
+
+    async def drain_no_more(self) -> None:
+        """Begin and take again what there is."""
+        self.scheduler._draining = self.session.membership.draining = False
+        await self.execute("UPDATE scheduler SET draining = false")
 
     async def leave_and_come_back(self) -> None:
         """Give all partitions away; nobody else is there, so this scheduler takes them again and reads them anew."""
@@ -337,6 +368,29 @@ def _short_pauses() -> Iterator[None]:
         yield
 
 
+async def _nothing(_: object) -> None:
+    """A look that finds nothing."""
+
+
+@contextlib.contextmanager
+def _habits(upkeep: bool, retention: bool, looks_often: bool) -> Iterator[None]:
+    """How much a scheduler does beside its work.
+
+    `upkeep`: it looks for rows of gone runs, in each table. `retention`: it looks for what is too old, and for
+    sequences that are behind. Together that is a quarter of what its start costs. `looks_often`: it looks at its fleet
+    ten times a second instead of once, and soon has partitions that are free.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not upkeep:
+            patch.setattr(recounting, "OF_RUNS", ())
+        if not retention:
+            patch.setattr(incarnation, "retain", _nothing)
+            for module in (incarnation, service):
+                patch.setattr(module, "put_forward", _nothing)
+        patch.setattr(lease, "POLL_SECONDS", 0.1 if looks_often else 1.0)
+        yield
+
+
 @contextlib.asynccontextmanager
 async def running(
     dsn: str,
@@ -347,33 +401,37 @@ async def running(
     settle: bool = True,
     count_statements: bool = False,
     scheduler_dsn: str | None = None,
+    upkeep: bool = False,
+    retention: bool = False,
     **settings: Any,
 ) -> AsyncIterator[Running]:
     """A scheduler on `dsn` that knows `specs` and what the database knows already.
 
     `others` are executors beside the default one, by the names that tasks use. `scheduler_dsn` is
-    another address of the same database, for the scheduler alone.
+    another address of the same database, for the scheduler alone. `upkeep`: rows of runs that are gone are deleted.
+    `retention`: so is what is too old, and sequences that are behind are put forward.
     """
     events: list[SchedulerEvent] = []
     executor = executor or ScriptedExecutor(clock)
-    async with await Database.open(dsn, application_name="test") as db:
-        if specs:
-            await register(db, *specs, now=clock.now())
-        scheduler = Scheduler(
-            dsn=scheduler_dsn or dsn,
-            executor={executor.name: executor, **others} if others else executor,
-            clock=clock,
-            parse=False,
-            settings=settings_for_tests(**settings),
-            listener=events.append,
-            count_statements=count_statements,
-        )
-        await scheduler.start()
-        it = Running(scheduler, executor, clock, db, events)
-        try:
-            if settle:
-                await it.settled()
-            with _short_pauses():
-                yield it
-        finally:
-            await scheduler.stop(grace=0.0)
+    with _habits(upkeep, retention or count_statements, looks_often=not count_statements):
+        async with await Database.open(dsn, application_name="test", check=False) as db:
+            if specs:
+                await register(db, *specs, now=clock.now())
+            scheduler = Scheduler(
+                dsn=scheduler_dsn or dsn,
+                executor={executor.name: executor, **others} if others else executor,
+                clock=clock,
+                parse=False,
+                settings=settings_for_tests(**settings),
+                listener=events.append,
+                count_statements=count_statements,
+            )
+            await scheduler.start()
+            it = Running(scheduler, executor, clock, db, events)
+            try:
+                if settle:
+                    await it.settled()
+                with _short_pauses():
+                    yield it
+            finally:
+                await scheduler.stop(grace=0.0)

@@ -16,15 +16,15 @@ from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.statements.deadlines import DeadlineRow
-from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.inbox import RequestResult
 from aiosched.db.statements.journal import RunChange
 from aiosched.db.statements.outbox import WaitingCallback
 from aiosched.errors import FencedOut
+from aiosched.scheduler.concurrency.background import Background
 from aiosched.scheduler.effects import after_commit
-from aiosched.scheduler.session.background import Background
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.changes import Changes, Committed, MessageChanges, RunChanges, SideEffects
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.changes import Changes, Committed, MessageChanges, RunChanges, SideEffects
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 NOWHERE = 1_000  # a partition that nobody owns
@@ -111,11 +111,11 @@ async def test_browsers_are_told_of_changed_runs_while_somebody_looks(it: Runnin
     change = RunChange(7, RunState.RUNNING, RunState.SUCCESS, None, None, None, None, 0)
 
     after_commit.publish_runs(session, Committed(Changes(runs=RunChanges(changed=[change]))))
-    assert not session.broadcast.changed
-    session.broadcast.wanted()
+    assert not session.changed_runs.changed
+    session.changed_runs.wanted()
     after_commit.publish_runs(session, Committed(Changes(runs=RunChanges(changed=[change]))))
 
-    assert session.broadcast.changed == {7}
+    assert session.changed_runs.changed == {7}
 
 
 async def test_traces_are_made_where_they_are_configured(it: Running) -> None:
@@ -227,7 +227,7 @@ async def test_outcomes_are_counted(it: Running) -> None:
 async def test_answers_are_announced(it: Running) -> None:
     after_commit.announce(it.session, Committed(Changes()))
     after_commit.announce(
-        it.session, Committed(Changes(messages=MessageChanges(answers=[(3, CommandResult("applied", {}))])))
+        it.session, Committed(Changes(messages=MessageChanges(answers=[(3, RequestResult("applied", {}))])))
     )
 
     assert spawned(it.session) == ["notification of answers"]
@@ -253,7 +253,7 @@ async def test_conditions_on_assets_are_checked_by_the_owners(it: Running) -> No
 
 async def test_a_pass_is_one_line_of_the_log(it: Running, caplog: pytest.LogCaptureFixture) -> None:
     board, instance = held(it.session)
-    with caplog.at_level(logging.INFO, after_commit.__name__):
+    with caplog.at_level(logging.DEBUG, after_commit.__name__):
         after_commit.log_pass(it.session, Committed(Changes()))
         after_commit.log_pass(it.session, followed_by(claimed=[(board, instance)], started=[board]))
 
@@ -279,7 +279,7 @@ async def test_the_listener_is_called_for_runs_that_start(it: Running, caplog: p
 
 async def test_runs_that_have_ended_leave_the_memory(it: Running) -> None:
     session = it.session
-    async with session.env.journal._lock:  # the end of the run is decided, and not committed
+    async with session.env.journal.quiet():  # the end of the run is decided, and not committed
         it.executor.succeed(await it.attempt("a"))
         await it.until(lambda: session.cache.unstored.pending.effects.finished, "the end of the run")
         (board,) = session.cache.unstored.pending.effects.finished

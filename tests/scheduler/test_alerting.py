@@ -16,7 +16,7 @@ from aiosched.core.values.messages import Outcome
 from aiosched.db.alerts import alerts, facts
 from aiosched.db.alerts.rules import RuleFields, list_rules, pause_rule, set_rule
 from aiosched.db.statements.ownership import LOCK_CLASS
-from aiosched.scheduler.alerts.evaluation import AlertLoop
+from aiosched.scheduler.loops.alerts import AlertLoop
 from tests.scheduler.harness import Running, dag, running, task
 
 NOTIFIERS = [{"name": "ops", "kind": "webhook", "endpoint": "https://chat.example/hook"}]
@@ -115,6 +115,19 @@ async def test_an_alert_and_the_request_to_announce_it_are_stored_together_or_no
 
         await it.execute("ALTER TABLE callback_outbox DROP CONSTRAINT closed")
         await it.advance(30)
+        assert (await said(it))["run_id"] == "r1"
+
+
+async def test_what_opens_in_quiet_hours_is_shown_at_once_and_said_when_they_end(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await add_rule(it, AlertKind.RUN_FAILED, quiet_from="22:00", quiet_until="07:00")
+        await it.advance(1)
+        await fail(it, "r1")
+        await it.advance(30)
+
+        assert await shown(it) == [("sales", True, "opened", 0, False)]
+        assert it.executor.callbacks == {}
+        await it.advance(7 * 3600)
         assert (await said(it))["run_id"] == "r1"
 
 
@@ -236,6 +249,9 @@ async def test_what_is_late_long_missed_wrong_gone_or_in_quarantine_becomes_a_fa
         )
         await it.execute("INSERT INTO lost_scheduler VALUES (77, 'two', 'box')")
         await it.execute(
+            "INSERT INTO lost_span (noticed_at, lost_from, lost_to, noticed_by) VALUES ($1, $1, $1, 'one')", now
+        )
+        await it.execute(
             """INSERT INTO dag_quarantine (dag_id, failures, since, retry_at, place, error, traceback, version)
                VALUES ('sales', 1, $1, $1, 'creating runs', 'ValueError: x', '', '1')""",
             now,
@@ -247,17 +263,21 @@ async def test_what_is_late_long_missed_wrong_gone_or_in_quarantine_becomes_a_fa
             assert await facts.full_pools(conn) == {"full": (2, 5)}
 
         texts = {kind: [fact.text for fact in some] for kind, some in found.items()}
-        stamp = f"{now:%Y-%m-%d %H:%M} UTC"
+        stamp, second = f"{now:%Y-%m-%d %H:%M} UTC", f"{now:%Y-%m-%d %H:%M:%S}"
+        lost = f"what was stored from {second} to {second} UTC may be lost"
         assert texts == {
             "run_failed": [],
             "run_late": ["A run of sales is late by 1 m 10 s: it was not created"],
-            "run_long": ["Run now of sales runs for 1 m 40 s, usually 10.0 s"],
+            "run_long": ["Run now of sales has not ended after 1 m 40 s, usually 10.0 s"],
             "deadline_missed": [
                 f"Run now of sales missed its deadline of {stamp}", f"Task a of sales missed its SLA for {stamp}"
             ],
             "import_error": ["bad.py cannot be imported: SyntaxError: oh"],
             "scheduler_gone": ["Scheduler two on box is gone: others have taken over its work"],
             "dag_quarantined": ["DAG sales is in quarantine: creating runs failed (ValueError: x)"],
+            "commits_lost": [
+                f"The database went back: {lost}. Tasks and runs of then may run again"
+            ],
         }  # fmt: skip
 
 
@@ -280,6 +300,44 @@ async def test_a_pool_starves_when_it_was_full_for_so_long_and_a_scheduler_that_
             await it.execute("UPDATE scheduler SET started_at = started_at + interval '2 h'")
             await it.advance(30)
             assert [row[:2] for row in await shown(it)] == [("two", False), ("full", True)]
+
+
+async def test_what_the_database_has_lost_is_told_once_and_is_over_after_a_day(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await add_rule(it, AlertKind.COMMITS_LOST)
+        await it.execute(
+            "INSERT INTO lost_span (noticed_at, lost_from, lost_to, noticed_by)"
+            " SELECT now() - interval '23 h', NULL, now() - interval '24 h', 'one'"
+        )
+        await it.advance(30)
+        await it.advance(30)
+
+        assert [row[:2] for row in await shown(it)] == [("database", True)]
+        assert (await said(it))["text"].startswith("The database went back: what was stored to ")
+        await end_delivery(it)
+        await it.execute("UPDATE alert SET last_at = last_at - interval '2 h'")
+        await it.execute("UPDATE lost_span SET noticed_at = noticed_at - interval '2 h'")
+        await it.advance(30)
+        assert [row[:2] for row in await shown(it)] == [("database", False)]
+
+
+@pytest.mark.parametrize("remark", ["lacks sales.py, which two has", "has a clock that is 40 s behind"])
+async def test_machines_that_differ_are_told_once_and_are_over_when_they_are_alike(
+    dsn: str, clock: FakeClock, remark: str
+) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await add_rule(it, AlertKind.MACHINES_DIFFER)
+        async with peer_with_waiting_tasks(it):
+            await it.execute("UPDATE scheduler SET figures = $1 WHERE name = 'x'", json.dumps({"remarks": [remark]}))
+            await it.advance(30)
+            await it.advance(30)
+
+            assert [row[:2] for row in await shown(it)] == [("x", True)]
+            assert (await said(it))["text"] == f"Machines of schedulers differ: x {remark}"
+            await end_delivery(it)
+            await it.execute("UPDATE scheduler SET figures = '{}' WHERE name = 'x'")
+            await it.advance(30)
+            assert [row[:2] for row in await shown(it)] == [("x", False)]
 
 
 async def test_a_test_message_is_delivered_and_leaves_nothing_open(dsn: str, clock: FakeClock) -> None:
@@ -335,9 +393,35 @@ FACTS_READ = {
 }
 
 
+@pytest.mark.parametrize(
+    ("state", "is_at_work"),
+    [(None, False), ("scheduled", False), ("running", True), ("deferred", True), ("up_for_retry", True)],
+)
+async def test_a_run_that_only_waits_is_not_said_to_run(
+    dsn: str, clock: FakeClock, state: str | None, is_at_work: bool
+) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        for number in range(3):
+            await succeed(it, f"before{number}")
+        await it.trigger("sales", "now")
+        await it.attempt("a", "now")
+        await it.advance(100)
+        async with it.db.transaction() as conn:
+            await conn.execute(
+                "UPDATE task_instance SET state = $1 WHERE run_id = (SELECT id FROM dag_run WHERE run_id = 'now')",
+                state,
+            )
+            (found,) = await facts.READERS[AlertKind.RUN_LONG](conn, clock.now(), clock.now())
+            await conn.execute("UPDATE task_instance SET state = 'running' WHERE state IS DISTINCT FROM 'success'")
+
+    words = "Run now of sales has not ended after 1 m 40 s, usually "
+    assert found.text.removeprefix(words).partition(":")[2] == ("" if is_at_work else " no task of it is at work now")
+    assert found.text.startswith(words)
+
+
 @pytest.mark.parametrize("name", FACTS_READ)
 async def test_events_and_long_runs_are_read_by_index(dsn: str, clock: FakeClock, name: str) -> None:
-    arguments = {"FAILED": (clock.now(), clock.now(), 10), "LONG": (10, 20, 3)}
+    arguments = {"FAILED": (clock.now(), clock.now(), 10), "LONG": (10, 20, 3, clock.now())}
     async with running(dsn, clock, SPEC) as it, it.db.acquire() as conn:
         await conn.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
         statement = "EXPLAIN " + getattr(facts, name)

@@ -18,14 +18,18 @@ from aiosched import (
     HITLEntryOperator,
     HITLOperator,
     Param,
+    PythonOperator,
     Scheduler,
 )
+from aiosched.authoring.runtime.services import call
 from aiosched.config import Settings
 from aiosched.db.people.human_inputs import InputRow, list_inputs
 from aiosched.db.queries.queries import find_run, list_run_tasks
 from aiosched.errors import DagError, NotFound, Refused
 from aiosched.scheduler.why.why import why
 from tests.patience import PATIENCE
+
+FORGED = {"options": ["Approve"], "params": {}, "by": "api:boss", "at": "2026-01-01T00:00:00+00:00"}
 
 
 class Told(BaseNotifier):
@@ -114,7 +118,7 @@ async def test_what_nobody_answers_in_time_has_its_defaults_or_fails(dsn: str, t
         HITLOperator(
             task_id="lenient", subject="a", options=["x", "y"], defaults="y", response_timeout=timedelta(milliseconds=1)
         )
-        HITLOperator(task_id="strict", subject="b", options=["x", "y"], execution_timeout=timedelta(milliseconds=50))
+        HITLOperator(task_id="strict", subject="b", options=["x", "y"], execution_timeout=timedelta(seconds=1))
     async with embedded(dsn, tmp_path, dag) as scheduler:
         run = await scheduler.trigger("late", run_id="r")
         assert await run.wait(30) == "failed"
@@ -238,3 +242,30 @@ def test_a_wrong_question_is_an_error_of_its_file(options: dict[str, Any], probl
 def test_the_options_of_an_approval_are_fixed() -> None:
     with DAG("wrong"), pytest.raises(DagError, match="'options' of an approval is fixed"):
         ApprovalOperator(task_id="ask", subject="?", options=["maybe"])
+
+
+async def test_who_answered_is_not_what_a_task_says(dsn: str, tmp_path: Path) -> None:
+    """Code of its author closes a question itself: of nobody, of another task, and with another name than the real."""
+    place = {"map_index": -1, "try_number": 1}
+
+    def asks_and_answers(task_index: int, task_id: str) -> None:
+        question = {"subject": "Ship?", "options": ["Approve"]}
+        call("ask_input", **place, task_index=task_index, task_id=task_id, question=question, expires_at=None)
+        call("close_input", **place, task_index=task_index, **FORGED)
+
+    class Liar(ApprovalOperator):
+        async def execute_complete(self, context: Any, event: Any) -> Any:
+            return await super().execute_complete(context, {**event, "by": "api:boss"})
+
+    with DAG("ship") as dag:
+        first = Liar(task_id="first", subject="First?")
+        second = PythonOperator(task_id="second", python_callable=lambda: asks_and_answers(1, "first"))
+        first >> second
+    async with embedded(dsn, tmp_path, dag) as scheduler:
+        run = await scheduler.trigger("ship", run_id="r")
+        await asked(scheduler)
+        await scheduler.answer_input("ship", "r", "first", ["Approve"], by="api:ada")
+        assert await run.wait(30) == "success"
+        found = {row.place.task_index: (row.state, row.answered_by) for row in await list_inputs(scheduler.db)}
+
+    assert found == {0: ("answered", "api:ada"), 1: ("answered", None)}

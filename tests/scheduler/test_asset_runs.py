@@ -81,6 +81,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(("schedule", "events", "runs"), EXAMPLES.values(), ids=EXAMPLES.keys())
 async def test_a_condition_that_is_met_makes_a_run(
     dsn: str, clock: FakeClock, schedule: Any, events: str, runs: list[list[str]]
@@ -292,9 +293,9 @@ async def test_an_asset_that_no_dag_mentions_becomes_inactive_and_takes_no_event
         assert dict(await it.fetch("SELECT name, is_active FROM asset"))["a"]
 
 
-async def emit(it: Running, name: str, **args: Any) -> inbox.CommandResult:
+async def emit(it: Running, name: str, **args: Any) -> inbox.RequestResult:
     async with it.db.acquire() as conn:
-        number = await inbox.add_command(
+        number = await inbox.send_request(
             conn, verb="emit_asset", dag_id=None, args={"name": name, **args}, requested_by="me",
             partition=partition_of(name),
         )  # fmt: skip

@@ -12,7 +12,7 @@ from aiosched.core.assets.conditions import AssetRequired, WatcherSpec
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables import AssetTriggeredTimetable
 from aiosched.core.values.messages import Attempt, Outcome, Report
-from aiosched.scheduler.state.running_watchers import MOST_EVENTS
+from aiosched.scheduler.attempts.running_watchers import MOST_EVENTS
 from tests.scheduler.harness import Running, running, task
 
 DOOR = WatcherSpec("door", "triggers.Door", '{"name": "front"}')
@@ -158,7 +158,7 @@ async def test_a_watcher_with_more_events_than_can_be_stored_is_stopped_for_a_wh
         for number in range(3 * MOST_EVENTS):
             send_event(it, fast, number)
         send_event(it, slow, "slow")
-        book = it.scheduler._attempts.watchers
+        book = it.session.env.attempts.watchers
         assert len(book.events) == MOST_EVENTS + 1
         await it.until(lambda: not book.events, "the events to be stored")
         await it.settled()
@@ -178,7 +178,7 @@ async def test_long_events_of_a_watcher_are_bounded_in_bytes(dsn: str, clock: Fa
 
         for _ in range(40):
             send_event(it, trigger, "x" * 500_000)
-        waiting = len(it.scheduler._attempts.watchers.events)
+        waiting = len(it.session.env.attempts.watchers.events)
         await it.settled()
 
         assert waiting == 9

@@ -12,10 +12,8 @@ from aiosched.clock import FakeClock
 from aiosched.core.graph.instances import Effects
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.scheduler.state.ending_attempts import EndingAttempts
+from aiosched.scheduler.attempts.ending_attempts import EndingAttempts
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, running
-
-pytestmark = pytest.mark.usefixtures("looks_often")
 
 
 class Slow(ScriptedExecutor):
@@ -23,17 +21,6 @@ class Slow(ScriptedExecutor):
 
     async def cancel(self, attempt: AttemptKey, grace: float) -> None:
         self.cancelled.append(attempt)
-
-
-async def drains(it: Running) -> None:
-    it.scheduler._draining = it.session.membership.draining = True
-    it.scheduler._incarnation.poll_now()  # type: ignore[union-attr]
-
-
-async def give_everything(giver: Running, taker: Running) -> None:
-    await drains(giver)
-    await taker.until(lambda: len(taker.session.cache.partitions) == PARTITIONS, "all partitions to move")
-    await taker.settled()
 
 
 async def cancel_and_clear(it: Running) -> None:
@@ -51,7 +38,7 @@ async def test_a_new_owner_waits_for_an_attempt_that_it_has_cancelled_in_another
         attempt = await first.attempt("t0")
         first.executor.start_running(attempt)
         async with running(dsn, clock, settle=False) as second:
-            await give_everything(first, second)
+            await first.give_everything(second)
 
             await cancel_and_clear(second)
 
@@ -71,7 +58,7 @@ async def test_it_waits_no_longer_when_that_scheduler_has_left(dsn: str, clock: 
         await first.attempt("t0")
         gone = first.incarnation
         async with running(dsn, clock, settle=False) as second:
-            await give_everything(first, second)
+            await first.give_everything(second)
             await cancel_and_clear(second)
             assert not second.executor.submitted
 
@@ -89,7 +76,7 @@ async def test_it_waits_no_longer_than_that_scheduler_may_take(
         await first.trigger("d", "r")
         await first.attempt("t0")
         async with running(dsn, clock, settle=False) as second:
-            await give_everything(first, second)
+            await first.give_everything(second)
             await cancel_and_clear(second)
             assert not second.executor.submitted
 
@@ -108,7 +95,7 @@ async def test_a_partition_stays_until_an_attempt_that_was_told_to_end_has_ended
         await first.ask("cancel_run", "d", run_id="r")
         await first.until(lambda: first.executor.cancelled, "the attempt to be stopped")
         async with running(dsn, clock, settle=False) as second:
-            await drains(first)
+            first.begin_to_drain()
             await second.until(lambda: len(second.session.cache.partitions) == PARTITIONS - 1, "the others to move")
 
             first.executor.report(attempt, Outcome.FAILED, reason="was stopped on request")

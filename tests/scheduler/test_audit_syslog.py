@@ -14,8 +14,8 @@ from aiosched.clock import FakeClock
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit.entries import record
 from aiosched.db.server.engine import Database
-from aiosched.scheduler.effects import audit_syslog, retention
-from aiosched.scheduler.effects.audit_syslog import AuditSyslog
+from aiosched.scheduler.loops import audit_syslog, retention
+from aiosched.scheduler.loops.audit_syslog import AuditSyslog
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.session.session import Session
 from tests.patience import PATIENCE

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec
-from aiosched.scheduler.runs import awaited
+from aiosched.scheduler.runs import awaited, due_runs
 from tests.scheduler.harness import Running, dag, running, task
 
 DAY = [datetime(2025, 12, day, tzinfo=UTC) for day in range(1, 10)]
@@ -270,3 +271,12 @@ async def test_nothing_is_asked_where_nobody_waits_for_a_queued_run(
             await it.ask("clear", "d") if await it.runs("d") else await days(it, 1, 4)
             await it.finish_all()
             assert set((await it.runs("d")).values()) == {"success"}
+
+
+async def test_queued_runs_are_not_looked_at_while_the_running_one_goes_on(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, patient(task("b"), task("c", after="b"), limit=1)) as it:
+        await days(it, 1, 3)
+        with mock.patch.object(due_runs, "runs_to_start", side_effect=due_runs.runs_to_start) as look:
+            await it.finish("b", "c")
+
+        assert not look.called

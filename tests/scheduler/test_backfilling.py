@@ -209,7 +209,7 @@ REFUSED: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
     ({"past": True}, {"rerun": "all", "backwards": True}, "cannot be backfilled backwards"),
     ({}, {"max_active_runs": 0}, "would never run; give it 1 or more"),
     ({}, {"rerun": "some"}, "'rerun' is 'some'; give missing, failed or all"),
-    ({}, {"from": "2026-01-03"}, "has no time zone; add one"),
+    ({}, {"from": "2026-01-03T00:00:00"}, "has no time zone; add one"),
     ({}, {"conf": {"n": "much"}}, "'n'"),
     (
         {"schedule": "* * * * *"},

@@ -11,12 +11,10 @@ from aiosched.config import Settings
 from aiosched.core.graph.instances import Run
 from aiosched.core.values.messages import RunInfo
 from aiosched.db.server.engine import Database
-from aiosched.db.server.migrate import migrate
 from aiosched.db.statements.runs import StoredVersion, load_versions
 from aiosched.errors import BundleError
 from aiosched.parsing.bundle_keeper import BundleKeeper
-from aiosched.scheduler.state.versions import run_info
-from tests.databases import downgrade
+from aiosched.scheduler.memory.versions import run_info
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 Columns = tuple[str | None, str | None]  # bundle and version
@@ -77,21 +75,6 @@ async def test_callbacks_have_the_code_of_their_run(dsn: str, clock: FakeClock) 
         )  # fmt: skip
 
     assert run_info(run, version, newest).bundle_version == PINNED[1]
-
-
-async def test_the_versions_of_a_database_without_bundles_stay_readable(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", task("a"))) as it:
-        await it.trigger("d", "r")
-    async with await Database.open(dsn, application_name="test") as db:
-        await downgrade(db, "0008")
-
-    assert await migrate(dsn) == "0008"
-
-    async with running(dsn, clock) as it:
-        attempt = await it.attempt("a")
-        assert (attempt.run.bundle, attempt.run.bundle_version) == NO_BUNDLE
-        await it.finish("a")
-        assert await it.runs("d") == {"r": "success"}
 
 
 @pytest.mark.parametrize("version", ["../../etc", "1" * 39, "x" * 40, ""])

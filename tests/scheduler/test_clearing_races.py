@@ -6,19 +6,22 @@ Source: the semantics reference, sections 28.2 and 2.3.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec
+from aiosched.core.requests import instance_changes
+from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import Refused, StaleRows
-from aiosched.scheduler.requests import clearing, runs_meant, selection
+from aiosched.scheduler.memory.cache import OwnedDag, StateCache
+from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.runs import stored_runs
-from aiosched.scheduler.state.cache import StateCache
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, running, task
 
 
@@ -124,6 +127,7 @@ async def test_a_running_task_is_restarting_until_its_attempt_has_ended(dsn: str
         await it.assert_consistent()
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("outcome", [Outcome.SUCCESS, Outcome.LOST, Outcome.FAILED, Outcome.SKIPPED], ids=str)
 async def test_however_the_attempt_of_a_restarting_task_ends_the_task_runs_again(
     dsn: str, clock: FakeClock, outcome: Outcome
@@ -234,7 +238,7 @@ async def test_a_request_left_while_no_scheduler_lived_is_applied_before_anythin
         await it.trigger("d", "r")
         await it.finish("t0")
     async with db.acquire() as conn:
-        await inbox.add_command(conn, verb="clear", dag_id="d", args={"run_ids": ["r"]}, requested_by="tester")
+        await inbox.send_request(conn, verb="clear", dag_id="d", args={"run_ids": ["r"]}, requested_by="tester")
 
     async with running(dsn, clock) as it:
         assert it.executor.order() == ["t0"]
@@ -248,14 +252,14 @@ async def test_a_request_that_a_crash_interrupted_is_applied_again_without_harm(
 ) -> None:
     broken: list[str] = []
 
-    def fail_once(*args: object) -> None:
+    def fail_once(self: DecisionContext, dag: OwnedDag, boards: Iterable[Board]) -> None:
         if not broken:
             broken.append("between the transaction and memory")
             raise StaleRows("injected")
-        settle(*args)  # type: ignore[arg-type]
+        settle(self, dag, boards)
 
-    settle = stored_runs.settle
-    monkeypatch.setattr(clearing, "settle", fail_once)
+    settle = DecisionContext.settle
+    monkeypatch.setattr(DecisionContext, "settle", fail_once)
     async with running(dsn, clock, dag("d", max_active_runs=2)) as it:
         await finished_run(it, run_id="over")
         await it.trigger("d", "runs")
@@ -278,13 +282,13 @@ async def test_a_report_that_nobody_needs_by_a_decision_that_is_lost_is_applied_
         await it.trigger("d", "r")
         attempt = await it.attempt("a")
         session = it.session
-        async with session.env.journal._lock:  # nothing is stored meanwhile
+        async with session.env.journal.quiet():  # nothing is stored meanwhile
             asked = asyncio.create_task(it.scheduler.cancel("d", "r"))
             await it.until(lambda: not session.cache.boards, "the cancellation in memory")
             it.executor.fail(attempt)
             await it.until(lambda: session.env.metrics.stale_reports, "the report of the task to be dropped")
             monkeypatch.setattr(StateCache, "collect_board", _broken)
-        await it.until(lambda: it.scheduler._session is not session, "the quarantine of the DAG")
+        await it.until(lambda: it.scheduler.session is not session, "the quarantine of the DAG")
         monkeypatch.undo()
         with pytest.raises(Refused, match="is in quarantine"):
             await asked
@@ -303,8 +307,8 @@ def _broken(*_: object) -> None:
 async def test_clearing_many_runs_of_many_tasks_takes_a_few_transactions(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs_meant, "INSTANCES_PER_TRANSACTION", 50)
-    monkeypatch.setattr(selection, "SHOWN", 30)
+    monkeypatch.setattr(stored_runs, "INSTANCES_PER_TRANSACTION", 50)
+    monkeypatch.setattr(instance_changes, "SHOWN", 30)
     spec: DagSpec = dag("d", *(task(f"t{i}") for i in range(5)), max_active_runs=1, max_active_tasks=5)
     async with running(dsn, clock, spec) as it:
         for number in range(20):
@@ -328,7 +332,7 @@ async def test_a_clear_waits_for_the_commit_of_an_end_that_is_under_way(dsn: str
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "r")
         attempt = await it.attempt("a")
-        async with it.session.env.journal._lock:  # nothing is committed meanwhile
+        async with it.session.env.journal.quiet():  # nothing is committed meanwhile
             it.executor.succeed(attempt)
             await it.until(lambda: it.session.cache.unstored.pending.effects.finished, "the run to end in memory")
             request = asyncio.create_task(it.request("clear", "d", {"run_ids": ["r"]}))
@@ -348,9 +352,9 @@ async def test_a_clear_waits_for_the_commit_of_an_end_that_is_under_way(dsn: str
 async def test_an_answer_that_is_committed_while_the_inbox_is_read_is_not_given_twice(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = inbox.waiting_commands
+    read = inbox.waiting_requests
 
-    async def read_slowly(*args: Any, **kwargs: Any) -> list[inbox.Command]:
+    async def read_slowly(*args: Any, **kwargs: Any) -> list[inbox.WaitingRequest]:
         found = await read(*args, **kwargs)
         await it.until(lambda: not it.session.cache.unstored.answers())  # now it is out of date
         return found
@@ -358,7 +362,7 @@ async def test_an_answer_that_is_committed_while_the_inbox_is_read_is_not_given_
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "r")
         first = await it.attempt("a")
-        monkeypatch.setattr(inbox, "waiting_commands", read_slowly)
+        monkeypatch.setattr(inbox, "waiting_requests", read_slowly)
 
         await it.ask("clear", "d", run_ids=["r"])
         await it.settled()

@@ -242,6 +242,25 @@ async def test_a_clear_that_cannot_be_is_refused_and_changes_nothing(
         assert await it.runs("d") == {"r": "success"}
 
 
+@pytest.mark.parametrize(
+    ("verb", "args"),
+    [
+        ("clear", {"run_ids": ["r"]}),
+        ("mark_tasks", {"run_ids": ["r"], "state": "failed"}),
+        ("backfill_create", {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}),
+    ],
+)
+async def test_an_owner_applies_no_preview(dsn: str, clock: FakeClock, verb: str, args: dict[str, Any]) -> None:
+    """Whoever has written it: it would be done, though it was only asked what it would touch."""
+    async with running(dsn, clock, dag("d")) as it:
+        await finished_run(it)
+
+        with pytest.raises(Refused, match="dry_run is not applied"):
+            await it.request(verb, "d", {**args, "dry_run": True})
+
+        assert await it.runs("d") == {"r": "success"}
+
+
 async def test_a_task_that_only_some_runs_have_is_cleared_in_those(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a"), task("old"))) as it:
         await finished_run(it, run_id="first")

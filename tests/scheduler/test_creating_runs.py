@@ -458,10 +458,10 @@ async def test_a_stale_dag_takes_no_runs_but_its_live_ones_go_on(dsn: str, clock
     async with running(dsn, clock, chain("d", 2, schedule=HOUR, start_date=NEW_YEAR, catchup=True)) as it:
         await it.trigger("d", "r")
         await it.execute("UPDATE dag SET is_stale = true")
-        it.scheduler._dags_changed(["d"])
+        it.dags_changed("d")
         await it.settled()
 
-        with pytest.raises(Refused, match="not in any DAG file"):
+        with pytest.raises(Refused, match="defined by no file and no application"):
             await it.scheduler.trigger("d")
         await it.advance(3 * 3600)
         await it.finish_all()

@@ -66,6 +66,7 @@ async def test_a_scheduler_that_cannot_join_for_a_while_tells_it_once(
     assert said == ["database: it is read-only.", "database: it can be used again"]
 
 
+@pytest.mark.fresh_database
 async def test_a_database_that_was_read_only_for_a_while_is_used_again(dsn: str, clock: FakeClock) -> None:
     admin = await asyncpg.connect(dsn)
     name = await admin.fetchval("SELECT current_database()")

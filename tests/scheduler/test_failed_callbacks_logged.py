@@ -12,7 +12,7 @@ from aiosched.core.values.messages import Outcome
 from tests.scheduler.harness import Running, dag, running, task
 from tests.scheduler.test_outbox import CALLBACKS, end_callback
 
-LOGGER = "aiosched.scheduler.effects.outbox"
+LOGGER = "aiosched.scheduler.loops.callbacks"
 
 
 GIVEN_UP = (

@@ -8,8 +8,8 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.states import TaskState
-from aiosched.scheduler.slots import evaluation
-from aiosched.scheduler.slots.evaluation import decide
+from aiosched.scheduler.loops import evaluation
+from aiosched.scheduler.loops.evaluation import decide
 from tests.scheduler.harness import Running, chain, dag, running, task
 
 UNLIMITED = {"max_active_tasks": 10_000, "max_active_runs": 100}

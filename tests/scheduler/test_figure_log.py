@@ -11,7 +11,7 @@ from aiosched.clock import FakeClock
 from aiosched.config import DatabaseSettings, Settings
 from aiosched.core.figures.minutes import MINUTE
 from aiosched.db.server.engine import Database
-from aiosched.scheduler.observability.figure_log import FigureLog, FigureSource, resident_memory
+from aiosched.scheduler.observability.figure_log import FigureLog, FigureSource
 from aiosched.scheduler.service import Scheduler
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -106,13 +106,9 @@ async def test_a_table_that_is_not_there_is_logged_once_and_ends_nothing(
     assert caplog.text.count("the figures of this scheduler cannot be stored") == 1
 
 
-def test_the_memory_of_a_process_is_known_here() -> None:
-    assert (resident_memory() or 0) > 1_000_000
-
-
 async def test_a_running_scheduler_has_figures_of_itself(dsn: str, db: Database) -> None:
     async with Scheduler(dsn=dsn, name="one", parse=False) as scheduler:
-        source = FigureSource(scheduler._figures, lambda: scheduler.incarnation, lambda: scheduler._owns(0))
+        source = FigureSource(scheduler.figures, lambda: scheduler.incarnation, lambda: scheduler._owns(0))
         await FigureLog(scheduler.settings, scheduler.clock, source).end_minute(db, NOON)
 
     async with db.acquire() as conn:

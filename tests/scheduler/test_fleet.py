@@ -273,7 +273,7 @@ async def test_requests_reach_the_owner_wherever_they_are_made(dsn: str, clock: 
             for spec in specs:
                 await it.scheduler.trigger(spec.dag_id)
 
-        answered = await first.fetch("SELECT applied_by, count(*) FROM command GROUP BY 1")
+        answered = await first.fetch("SELECT applied_by, count(*) FROM request GROUP BY 1")
         assert {incarnation for incarnation, _ in answered} == {first.incarnation, second.incarnation}
         assert sum(count for _, count in answered) == 2 * len(specs)
 

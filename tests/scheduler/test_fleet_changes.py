@@ -9,7 +9,7 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.queries.status import list_schedulers
+from aiosched.db.queries.schedulers import list_schedulers
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import READ_FLEET
 from aiosched.errors import SchemaOutOfDate
@@ -25,8 +25,6 @@ from tests.scheduler.harness import (
     settings_for_tests,
     succeeding,
 )
-
-pytestmark = pytest.mark.usefixtures("looks_often")
 
 
 def owned(it: Running) -> int:

@@ -7,10 +7,8 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.fleet.shares import AT_ONCE
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.db.queries.status import list_schedulers
+from aiosched.db.queries.schedulers import list_schedulers
 from tests.scheduler.harness import Running, chain, dag_in, running
-
-pytestmark = pytest.mark.usefixtures("looks_often")
 
 
 def owned(it: Running) -> set[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
@@ -9,6 +11,7 @@ from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import MARKED, DagSpec, ExternalMark
 from aiosched.core.values.messages import Outcome, XComValue
 from aiosched.errors import Refused
+from aiosched.testing import World, fails
 from tests.db.waiting import until_true
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
@@ -58,8 +61,8 @@ async def test_what_is_behind_a_marker_is_cleared_in_the_other_dag(dsn: str, clo
             ("child", "report"),
         }
         assert await cleared(it, "child") == {"wait", "report"}
-        asked = await it.fetch("SELECT dag_id, requested_by, reason FROM command ORDER BY id DESC LIMIT 1")
-        number = await it.fetch("SELECT id FROM command WHERE dag_id = 'parent' AND verb = 'clear'")
+        asked = await it.fetch("SELECT dag_id, requested_by, reason FROM request ORDER BY id DESC LIMIT 1")
+        number = await it.fetch("SELECT id FROM request WHERE dag_id = 'parent' AND verb = 'clear'")
         assert tuple(asked[0]) == ("child", f"request {number[0][0]}", "follows parent.marker")
         await it.assert_consistent()
 
@@ -79,6 +82,26 @@ async def test_without_the_marker_or_without_dependents_other_dags_stay(
 
         assert "dependents" not in answer
         assert await cleared(it, "child") == set()
+
+
+async def test_a_run_in_which_there_is_nothing_to_clear_hides_no_other_run() -> None:
+    world = World(now=NEW_YEAR)
+    world.add(parent(ExternalMark(dag_id="child", task_id="wait")))
+    world.add(child())
+    world.script("parent", "load", fails=1)
+    world.script("child", "wait", lambda attempt: fails() if attempt.run.run_id != "1" else None)
+    for day in range(3):
+        for dag_id in ("child", "parent"):
+            world.trigger(dag_id, run_id=str(day), logical_date=NEW_YEAR - timedelta(days=day))
+    await world.run_until_idle()
+    world.script("child", "wait")
+
+    world.clear("parent", only_failed=True)
+    await world.run_until_idle()
+
+    assert {(dag_id, run.run_id): run.state for dag_id in ("child", "parent") for run in world.runs(dag_id)} == {
+        (dag_id, str(day)): "success" for dag_id in ("child", "parent") for day in range(3)
+    }
 
 
 async def test_a_preview_shows_what_a_marker_leads_to_and_changes_nothing(dsn: str, clock: FakeClock) -> None:

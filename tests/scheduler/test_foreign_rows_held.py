@@ -14,7 +14,7 @@ UNDER_WAY = """
     UPDATE dag_run SET state = 'running', end_date = NULL WHERE state = 'success';
     UPDATE task_instance SET state = 'up_for_retry' WHERE task_index = 0;
     UPDATE callback_outbox SET given_up_at = NULL;
-    UPDATE command SET state = 'waiting', applied_at = NULL;
+    UPDATE request SET state = 'waiting', applied_at = NULL;
     UPDATE backfill SET completed_at = NULL;
     INSERT INTO asset_queue (dag_id, asset_id, partition, first_at, newest_at)
     SELECT 'sales', a.id, d.partition, now(), now() FROM asset AS a, dag AS d WHERE d.dag_id = 'sales';
@@ -22,6 +22,7 @@ UNDER_WAY = """
 """
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("change", CHANGES)
 async def test_rows_that_mean_nothing_stop_no_other_dag(dsn: str, clock: FakeClock, db: Database, change: str) -> None:
     await seed(db)

@@ -12,15 +12,13 @@ from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.db.statements import reports as reports_read
-from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.inbox import RequestResult
 from aiosched.db.statements.reports import insert_reports, read_reports
 from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.handover import _unapplied, receive_remote_reports
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.patience import PATIENCE
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, dag_in, running, succeeding, task
-
-pytestmark = pytest.mark.usefixtures("looks_often")
 
 _EVERY = range(PARTITIONS)
 
@@ -62,7 +60,7 @@ async def all_done(*fleet: Running) -> None:
     assert await fleet[0].fetch("SELECT 1 FROM task_report") == []
     assert await fleet[0].fetch("SELECT 1 FROM task_try") == []  # nothing was lost or done twice
     for it in fleet:
-        assert not it.scheduler._attempts.remote.partitions
+        assert not it.session.env.attempts.remote.partitions
         await it.assert_consistent()
 
 
@@ -109,7 +107,7 @@ async def test_every_kind_of_end_reaches_the_new_owner(dsn: str, clock: FakeCloc
         for name in names:
             await first.trigger(name, "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             for name, end in zip(names, ends, strict=True):
                 attempt = await first.attempt("a", dag_id=name)
                 match end:
@@ -125,7 +123,7 @@ async def test_every_kind_of_end_reaches_the_new_owner(dsn: str, clock: FakeCloc
                     case _:
                         first.executor.fail(attempt, "no such file")
 
-            await until(lambda: not first.scheduler._attempts.remote.partitions, "the reports to be sent")
+            await until(lambda: not first.session.env.attempts.remote.partitions, "the reports to be sent")
             await second.until(lambda: len(second.executor.triggers) == 1, "the trigger of the deferred task")
             for name, end in zip(names, ends, strict=True):
                 await _until_state(second, name, end)
@@ -142,24 +140,15 @@ async def _until_state(it: Running, dag_id: str, state: str) -> None:
             await asyncio.sleep(0.002)
 
 
-async def _give_everything(giver: Running, taker: Running) -> None:
-    """The giver drains, as one that is to be replaced."""
-    giver.scheduler._draining = giver.session.membership.draining = True
-    giver.scheduler._incarnation.poll_now()  # type: ignore[union-attr]
-    await until(lambda: len(owned(taker)) == PARTITIONS, "all partitions to move")
-    await taker.settled()
-
-
 async def test_a_scheduler_that_drains_gives_its_dags_away_at_once_and_tells_how_its_tasks_end(
     dsn: str, clock: FakeClock
 ) -> None:
     async with running(dsn, clock, chain("d", 3), chain("e", 1)) as second:
         async with running(dsn, clock, settle=False) as first:
-            await _give_everything(second, first)
-            second.scheduler._draining = second.session.membership.draining = False  # it comes back
-            await second.execute("UPDATE scheduler SET draining = false")
+            await second.give_everything(first)
+            await second.drain_no_more()
             await shared_out(first, second)
-            await _give_everything(first, second)
+            await first.give_everything(second)
         await second.trigger("d", "r")
         attempt = await second.attempt("t0")
         async with running(dsn, clock, settle=False) as third:
@@ -183,7 +172,7 @@ async def test_what_a_scheduler_could_not_wait_for_is_lost_and_runs_again_at_the
     async with running(dsn, clock, chain("d", 1)) as first:
         await first.trigger("d", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
 
             await first.scheduler.stop(grace=0)
 
@@ -201,10 +190,10 @@ async def test_when_the_lender_dies_its_attempts_are_lost_apart_from_those_that_
         await first.trigger("untold", "r")
         dead = first.incarnation
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             async with second.session.locks.ownership:  # it hears nothing until the other one is gone
                 first.executor.succeed(await first.attempt("t0", dag_id="told"))
-                await until(lambda: len(first.scheduler._attempts.remote.partitions) == 1, "the report to be sent")
+                await until(lambda: len(first.session.env.attempts.remote.partitions) == 1, "the report to be sent")
                 await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
                 await second.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
 
@@ -221,7 +210,7 @@ async def test_a_lent_attempt_that_is_cleared_or_cancelled_is_stopped_where_it_r
         await first.trigger("d", "r")
         await first.trigger("e", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
 
             await second.ask("cancel_run", "d", run_id="r")
             await second.ask("clear", "e", run_ids=["r"])
@@ -242,7 +231,7 @@ async def test_a_partition_that_comes_back_finds_its_attempt_and_its_report(dsn:
         async with it.session.locks.ownership:  # nobody else is there: it takes them again
             await give_back(it.session, range(PARTITIONS))
             assert owned(it) == set()
-            assert len(it.scheduler._attempts.remote.partitions) == 2
+            assert len(it.session.env.attempts.remote.partitions) == 2
             it.executor.succeed(ended)
 
         await until(lambda: len(owned(it)) == PARTITIONS, "the partitions to come back")
@@ -261,12 +250,12 @@ async def test_a_report_that_was_read_and_not_applied_when_its_partition_left_is
     async with running(dsn, clock, chain("d", 1)) as first:
         await first.trigger("d", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             session = second.session
             async with session.locks.ownership:
                 session.locks.loaded.clear()  # nothing is evaluated
                 first.executor.succeed(await first.attempt("t0"))
-                await until(lambda: not first.scheduler._attempts.remote.partitions, "the report to be sent")
+                await until(lambda: not first.session.env.attempts.remote.partitions, "the report to be sent")
                 async with session.env.db.acquire() as conn:
                     await receive_remote_reports(session, conn, owned(second))
                 assert len(_unapplied(session)) == 1
@@ -330,14 +319,14 @@ async def test_a_report_that_is_told_twice_does_not_end_a_later_call_of_the_same
     async with running(dsn, clock, dag("d")) as first:
         await first.trigger("d", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             attempt = await first.attempt("a")
             again = first.executor.report(attempt, Outcome.RESCHEDULED, reschedule_at=clock.now())
             await second.until(lambda: second.executor.find("a"), "the next call")
             stale = second.scheduler.metrics.stale_reports
 
-            first.scheduler._attempts.remote.partitions[attempt.key] = partition_of("d")
-            first.scheduler._attempts.remote.outgoing.append(again)
+            first.session.env.attempts.remote.partitions[attempt.key] = partition_of("d")
+            first.session.env.attempts.remote.outgoing.append(again)
             first.session.wakeups.remote_attempts.wake()
 
             await second.until(lambda: second.scheduler.metrics.stale_reports > stale, "the doubled report")
@@ -348,6 +337,7 @@ async def test_a_report_that_is_told_twice_does_not_end_a_later_call_of_the_same
             assert await second.fetch("SELECT 1 FROM task_report") == []
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("joiners", [2, 3])
 async def test_many_join_at_once_under_load_and_nothing_is_lost_or_done_twice(
     dsn: str, clock: FakeClock, joiners: int
@@ -380,13 +370,13 @@ async def test_many_reports_are_read_in_pages_and_in_order(dsn: str, clock: Fake
             await first.scheduler.trigger(spec.dag_id, run_id="r")
         await first.settled()
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             largest = 0
             async with second.session.locks.ownership:  # it reads nothing until all of them are sent
                 for attempt in list(first.executor.running.values()):
                     first.executor.start_running(attempt)
                     first.executor.succeed(attempt)
-                await until(lambda: not first.scheduler._attempts.remote.partitions, "the reports to be sent")
+                await until(lambda: not first.session.env.attempts.remote.partitions, "the reports to be sent")
             session = second.session
 
             def all_applied() -> bool:
@@ -412,14 +402,14 @@ async def test_a_dead_lender_loses_no_attempt_of_which_it_told_on_a_later_page(
         await first.settled()
         dead = first.incarnation
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             async with second.session.locks.ownership:  # it hears nothing until the other one is gone
                 for attempt in list(first.executor.running.values()):
                     first.executor.succeed(attempt)
-                await until(lambda: not first.scheduler._attempts.remote.partitions, "the reports to be sent")
+                await until(lambda: not first.session.env.attempts.remote.partitions, "the reports to be sent")
                 await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
                 await second.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
-                second.scheduler._incarnation.poll_now()  # type: ignore[union-attr]
+                second.look_at_fleet()
 
             await until(lambda: not second.session.cache.boards, "the runs to end")
             assert second.executor.submitted == []
@@ -444,7 +434,7 @@ async def test_a_new_owner_loses_no_attempt_whose_report_it_has_not_read_yet(
             await insert_reports(conn, sent, incarnation=dead)
             await conn.execute("UPDATE partition_lease SET incarnation = NULL")
             await conn.execute("DELETE FROM scheduler")
-        await it.until(lambda: it.scheduler._session and it.incarnation != dead, "the next incarnation")
+        await it.until(lambda: it.scheduler.session and it.incarnation != dead, "the next incarnation")
         await it.until(lambda: len(owned(it)) == PARTITIONS and not it.session.cache.boards, "the runs to end")
         await it.settled()
 
@@ -487,8 +477,8 @@ async def test_a_claim_that_was_not_handed_out_is_not_mistaken_for_one_whose_rep
             await insert_reports(conn, sent, incarnation=me)
         session = it.session
         session.cache.unstored.is_void = True
-        session.context.answer(0, CommandResult("applied", {}))  # something to store: the session ends
-        await it.until(lambda: it.scheduler._session is not session, "the next session")
+        session.context.answer(0, RequestResult("applied", {}))  # something to store: the session ends
+        await it.until(lambda: it.scheduler.session is not session, "the next session")
         await it.until(lambda: executor.submitted, "the attempt that was not handed out")
         executor.succeed(executor.submitted[0])
         await it.settled()

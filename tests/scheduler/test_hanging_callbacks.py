@@ -1,4 +1,4 @@
-"""Callbacks that hang hold up those of other DAGs for a minute at most: core/slots/callback_places.py."""
+"""Callbacks that hang hold up those of other DAGs for a minute at most: core/slots/fairness.py."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ import threading
 import pytest
 
 from aiosched.authoring import DAG, task
-from aiosched.db.queries.status import list_schedulers
+from aiosched.core.figures.metrics import Histogram
+from aiosched.db.queries.schedulers import list_schedulers
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.membership.heartbeat import Heartbeat
-from aiosched.scheduler.state.metrics import Histogram
 
 
 async def on_thread(heartbeat: Heartbeat) -> None:
@@ -98,7 +98,7 @@ async def test_the_row_of_a_scheduler_shows_its_figures(db: Database, dsn: str) 
     async with Scheduler(dsn=dsn, dags=[dag]) as scheduler:
         run = await scheduler.trigger("pinging")
         await run.wait()
-        figures = scheduler._figures()
+        figures = scheduler.figures()
         (row,) = await list_schedulers(db)
 
     assert figures["finished"] == {"success": 1}

@@ -32,15 +32,13 @@ from tests.scheduler.harness import (
     task,
 )
 
-pytestmark = pytest.mark.usefixtures("looks_often")
-
 HOUR = timedelta(hours=1)
 WAITS = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on", next_kwargs="{}")
 
 
 async def left(it: Running) -> str | None:
     """What one look finds left to do."""
-    return await it.scheduler._what_is_left()
+    return await it.scheduler.what_is_left()
 
 
 async def idle(it: Running) -> None:
@@ -98,7 +96,7 @@ async def test_what_a_peer_has_not_come_to_is_waited_for(dsn: str, clock: FakeCl
             await register(mine.db, spec)
             await busy(mine, f"a run of {spec.dag_id} is due")
             async with mine.db.acquire() as conn:
-                await inbox.add_command(conn, verb="pause", dag_id=spec.dag_id, args={}, requested_by="test")
+                await inbox.send_request(conn, verb="pause", dag_id=spec.dag_id, args={}, requested_by="test")
             await busy(mine, "(pause) waits for its answer")
 
         await idle(mine)

@@ -1,12 +1,12 @@
-"""Counts of attempts in flight: scheduler/session/in_flight.py."""
+"""Counts of attempts in flight: scheduler/memory/in_flight.py."""
 
 from __future__ import annotations
 
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.scheduler.session import in_flight
-from aiosched.scheduler.session.in_flight import InFlight
+from aiosched.scheduler.memory import in_flight
+from aiosched.scheduler.memory.in_flight import InFlight
 from tests.scheduler.harness import Running, dag, running, task
 
 

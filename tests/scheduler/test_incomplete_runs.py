@@ -5,7 +5,7 @@ docs/decisions/0032-large-runs-are-stored-in-parts.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,15 +13,15 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec, LiteralLength, MappingSpec
-from aiosched.core.run.board import Run
 from aiosched.core.values.ids import PARTITIONS, as_incomplete, partition_of
 from aiosched.db.queries.queries import get_dag
 from aiosched.db.statements import inbox
 from aiosched.db.upkeep.retention import clean
 from aiosched.errors import NotFound, StaleRows
 from aiosched.parsing.store import register_specs
+from aiosched.scheduler.loops import run_creation
 from aiosched.scheduler.partitions.ownership import give_back
-from aiosched.scheduler.runs import incomplete, run_creation
+from aiosched.scheduler.runs import incomplete
 from aiosched.scheduler.session.session import Session
 from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
 
@@ -68,16 +68,16 @@ def go_on(it: Running, held_up: pytest.MonkeyPatch) -> None:
 
 def after_each_part(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], Any]) -> None:
     """Call `act` with the number of the part after each commit of one, before anything else happens."""
-    store_part, number = incomplete._store_part, 0
+    for_each_dag, number = incomplete.for_each_dag, 0
 
-    async def counted(session: Session, runs: Sequence[Run]) -> Any:
+    async def counted(*args: Any, **options: Any) -> Any:
         nonlocal number
-        left = await store_part(session, runs)
+        left = await for_each_dag(*args, **options)
         number += 1
         await act(number)
         return left
 
-    monkeypatch.setattr(incomplete, "_store_part", counted)
+    monkeypatch.setattr(incomplete, "for_each_dag", counted)
 
 
 # -- the others -------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ async def test_another_dag_gets_its_run_between_two_parts_of_a_large_one(
             if number == 1:
                 async with it.db.acquire() as conn:
                     args = {"run_id": "r"}
-                    await inbox.add_command(conn, verb="trigger", dag_id="small", args=args, requested_by="test")
+                    await inbox.send_request(conn, verb="trigger", dag_id="small", args=args, requested_by="test")
                 await it.until(lambda: it.session.locks.ownership._waiters, "the request to wait for its turn")
 
         after_each_part(monkeypatch, act)
@@ -195,6 +195,7 @@ async def test_tasks_mapped_over_literals_have_all_their_instances(dsn: str, clo
 # -- ends ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("last", range(4))
 async def test_who_loads_a_run_goes_on_where_its_rows_end(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, part: int, last: int
@@ -210,7 +211,7 @@ async def test_who_loads_a_run_goes_on_where_its_rows_end(
         after_each_part(monkeypatch, act)
         await it.scheduler.trigger("d", run_id="r")
         if last:
-            await it.until(lambda: it.scheduler._session not in (first, None), "another session")
+            await it.until(lambda: it.scheduler.session not in (first, None), "another session")
         await it.finish_all()
 
         assert await stored(it, "d") == [("success", 8, False)]
@@ -238,7 +239,7 @@ async def test_partitions_that_move_take_their_incomplete_runs_along(
 async def test_no_scheduler_loads_an_incomplete_run_by_its_partition_alone(
     dsn: str, clock: FakeClock, held_up: pytest.MonkeyPatch
 ) -> None:
-    """So version 0.1.0, which would start it with the instances that it has, leaves it alone."""
+    """It would start it with the instances that it has."""
     async with running(dsn, clock, wide("d", 8)) as it:
         await it.scheduler.trigger("d", run_id="r")
 
@@ -271,7 +272,7 @@ async def test_an_incomplete_run_is_cleared_and_moved_to_the_newest_version(
         await it.request("pause", "d", {})
         async with it.db.transaction() as conn:
             await register_specs(conn, [wide("d", 6)], now=clock.now())
-        it.scheduler._dags_changed(["d"])
+        it.dags_changed("d")
         await it.until(lambda: len(it.session.cache.dags["d"].graph) == 6, "the new version")
         answer = await it.request("clear", "d", {"run_ids": ["r"], "newest_version": True})
         await it.request("unpause", "d", {})

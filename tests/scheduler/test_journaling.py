@@ -17,11 +17,12 @@ import asyncpg
 import pytest
 
 from aiosched.clock import FakeClock
+from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.ownership import take_over
 from tests.patience import PATIENCE
-from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, running, succeeding, task
+from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
 
 
 def read_elsewhere(dsn: str, query: str, *args: Any) -> list[Any]:
@@ -39,6 +40,11 @@ def read_elsewhere(dsn: str, query: str, *args: Any) -> list[Any]:
     thread.start()
     thread.join()
     return found
+
+
+def has_come_back(it: Running, old: int) -> bool:
+    """There is a new incarnation, with its partitions: until then it has nothing to do."""
+    return it.incarnation != old and len(it.session.cache.partitions) == PARTITIONS
 
 
 async def test_an_attempt_is_handed_out_only_after_its_claim_is_in_the_database(dsn: str, clock: FakeClock) -> None:
@@ -151,6 +157,25 @@ async def test_attempts_that_run_meanwhile_go_on_when_everything_is_read_again(d
         await it.assert_consistent()
 
 
+async def test_an_attempt_whose_end_was_decided_in_the_rows_is_stopped_when_everything_is_read_again(
+    dsn: str, clock: FakeClock
+) -> None:
+    """So it is after a commit that was not confirmed and had ended it."""
+    async with running(dsn, clock, dag("d", task("a"), task("b"), task("c"))) as it:
+        await it.trigger("d", "r")
+        ended = await it.attempt("a")
+        await it.execute("UPDATE task_instance SET state = 'failed' WHERE task_index = 0")
+        await it.execute("UPDATE pool SET used = used - 1")
+        await it.execute("UPDATE task_instance SET state = 'running' WHERE task_index = 1")
+
+        await it.finish("b")
+
+        assert it.scheduler.metrics.recoveries == 1
+        assert it.executor.cancelled == [ended.key]
+        await it.finish("c")
+        assert await it.states("r") == {"a": "failed", "b": "success", "c": "success"}
+
+
 # -- connections that are cut -----------------------------------------------------------------
 
 
@@ -165,6 +190,7 @@ async def cut(db: Database, who: str) -> int:
     return len(rows)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("who", ["aiosched journal", "aiosched notifications", "aiosched"])
 async def test_a_connection_that_is_cut_at_rest_is_made_again(dsn: str, clock: FakeClock, who: str) -> None:
     async with running(dsn, clock, chain("d", 3)) as it:
@@ -181,6 +207,7 @@ async def test_a_connection_that_is_cut_at_rest_is_made_again(dsn: str, clock: F
         await it.assert_consistent()
 
 
+@pytest.mark.slow  # other tests cut one connection
 async def test_connections_that_are_cut_again_and_again_under_load_lose_nothing(dsn: str, clock: FakeClock) -> None:
     specs = [chain(f"d{i}", 6, max_active_runs=50) for i in range(5)]
     async with running(dsn, clock, *specs, executor=ScriptedExecutor(clock, script=succeeding)) as it:
@@ -233,7 +260,7 @@ async def test_a_scheduler_that_was_taken_over_stores_nothing_more_and_begins_an
         await take_over_from(it.db, old)
 
         it.executor.succeed(attempt)  # nobody may store this
-        await it.until(lambda: it.scheduler._session and it.incarnation != old, "a new incarnation")
+        await it.until(lambda: it.scheduler.session and has_come_back(it, old), "a new incarnation")
         await it.settled()
 
         again = await it.attempt("t0")
@@ -251,7 +278,7 @@ async def test_a_scheduler_that_was_taken_over_ends_its_attempts(dsn: str, clock
         await take_over_from(it.db, old)
 
         await it.until(lambda: attempt.key in it.executor.cancelled, "the end of the attempt")
-        await it.until(lambda: it.incarnation != old, "a new incarnation")
+        await it.until(lambda: has_come_back(it, old), "a new incarnation")
         await it.finish("a")
 
         assert await it.runs("d") == {"r": "success"}
@@ -266,7 +293,7 @@ async def test_a_late_report_of_an_abandoned_attempt_is_dropped(dsn: str, clock:
         await it.trigger("d", "r")
         old, attempt = it.incarnation, await it.attempt("a")
         await take_over_from(it.db, old)
-        await it.until(lambda: it.incarnation != old, "a new incarnation")
+        await it.until(lambda: has_come_back(it, old), "a new incarnation")
         it.executor.report(attempt, Outcome.FAILED, reason="was stopped on request")
         await it.settled()
 
@@ -283,7 +310,7 @@ async def test_claims_stop_when_the_lease_cannot_be_trusted_any_more(dsn: str, c
 
         await it.finish("t0")
         assert it.executor.order()[:1] == ["t0"]
-        await it.until(lambda: it.incarnation != old, "a new incarnation")
+        await it.until(lambda: has_come_back(it, old), "a new incarnation")
         await it.settled()
         assert (await it.states("r"))["t0"] == "success"
         await it.finish("t1")

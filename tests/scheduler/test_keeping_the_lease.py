@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView, Peer
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
-from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity, Suspicions
+from aiosched.scheduler.membership.lease import Lease, SchedulerIdentity, SuspectedPeers
 from tests.patience import PATIENCE
 
 ME = SchedulerIdentity(name="me", version="0", executor="none", slots=1)
@@ -39,7 +40,7 @@ def seen(at: float, *, gone: bool, expired: bool = False) -> FleetView:
     ],
 )
 def test_a_peer_is_gone_when_its_lock_has_been_missing_for_a_while(looks: list[tuple[float, bool]], dead: bool) -> None:
-    suspicions = Suspicions()
+    suspicions = SuspectedPeers()
 
     views = [suspicions.confirm(seen(at, gone=gone)) for at, gone in looks]
 
@@ -48,7 +49,7 @@ def test_a_peer_is_gone_when_its_lock_has_been_missing_for_a_while(looks: list[t
 
 
 def test_a_lease_that_ran_out_is_not_doubted() -> None:
-    view = Suspicions().confirm(seen(0.0, gone=True, expired=True))
+    view = SuspectedPeers().confirm(seen(0.0, gone=True, expired=True))
 
     assert view.peers[1].dead
     assert not view.peers[1].process_gone
@@ -56,10 +57,10 @@ def test_a_lease_that_ran_out_is_not_doubted() -> None:
 
 @contextlib.asynccontextmanager
 async def lease(
-    db: Database, *, window: LeaseDeadline | None = None
+    db: Database, *, seconds: float = LEASE, window: LeaseDeadline | None = None
 ) -> AsyncIterator[tuple[Lease, asyncio.Queue[object]]]:
     views: asyncio.Queue[object] = asyncio.Queue()
-    kept = Lease(db, ME, seconds=LEASE, on_view=views.put_nowait, windows=[window] if window else [])
+    kept = Lease(db, ME, seconds=seconds, on_view=views.put_nowait, windows=[window] if window else [])
     await kept.start()
     try:
         yield kept, views
@@ -94,6 +95,7 @@ async def ends_its_session(conn: DatabaseConnection, _: int) -> None:
     await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("lock_again", [None, ends_its_session], ids=["read-only", "ends the session"])
 async def test_a_database_that_lets_it_connect_and_no_more_is_asked_less_and_less_often(
     db: Database, monkeypatch: pytest.MonkeyPatch, lock_again: Callable[..., Awaitable[None]] | None
@@ -130,6 +132,24 @@ async def test_a_database_that_lets_it_connect_and_no_more_is_asked_less_and_les
     assert all(took >= 0.9 * planned for planned, took in later), later
 
 
+@pytest.mark.parametrize("seconds", [0.9, 2.0, LEASE])
+async def test_a_lease_is_renewed_when_a_third_of_it_has_passed_however_short_it_is(
+    db: Database, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    rests: list[float] = []
+    rest = Lease._rest
+
+    async def noted(self: Lease, seconds: float) -> None:
+        rests.append(seconds)
+        await rest(self, seconds)
+
+    monkeypatch.setattr(Lease, "_rest", noted)
+    async with lease(db, seconds=seconds) as (_, views):
+        await views.get()
+
+    assert max(rests) <= seconds / 3
+
+
 async def test_executors_are_told_how_long_their_processes_may_live(db: Database) -> None:
     window = LeaseDeadline()
     began = time.monotonic()
@@ -158,14 +178,14 @@ async def test_a_database_that_does_not_answer_is_named_as_the_reason(
 
 async def test_a_start_that_is_cancelled_leaves_no_lease_behind(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     registering, may_register = asyncio.Event(), threading.Event()
-    loop, register = asyncio.get_running_loop(), Lease._register
+    loop, register = asyncio.get_running_loop(), ownership.register
 
-    async def late(self: Lease, conn: DatabaseConnection) -> int:
+    async def late(conn: DatabaseConnection, **options: Any) -> int:
         loop.call_soon_threadsafe(registering.set)
         await asyncio.to_thread(may_register.wait)
-        return await register(self, conn)
+        return await register(conn, **options)
 
-    monkeypatch.setattr(Lease, "_register", late)
+    monkeypatch.setattr(ownership, "register", late)
     kept = Lease(db, ME, seconds=LEASE, on_view=lambda view: None)
 
     starting = asyncio.create_task(kept.start())

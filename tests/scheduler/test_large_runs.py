@@ -8,7 +8,7 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import TaskSpec
-from aiosched.scheduler.session import slices
+from aiosched.scheduler.concurrency import slices
 from tests.scheduler.harness import Running, dag, running, task
 
 MANY = 1_700

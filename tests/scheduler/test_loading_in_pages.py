@@ -11,10 +11,10 @@ from aiosched.clock import FakeClock
 from aiosched.core.graph.instances import Run
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.statements import runs
-from aiosched.scheduler.membership import notifications
+from aiosched.scheduler.loops import notifications
+from aiosched.scheduler.memory import version_reading
+from aiosched.scheduler.memory.cache import StateCache
 from aiosched.scheduler.partitions import loading
-from aiosched.scheduler.state import version_reading
-from aiosched.scheduler.state.cache import StateCache
 from tests.scheduler.harness import dag, running, task
 
 
@@ -65,14 +65,14 @@ async def test_runs_with_many_tasks_are_loaded_few_at_a_time(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[int] = []
-    resume = loading._resume_runs
+    load_contents = loading.load_contents
 
-    async def counting(session: Any, conn: Any, some: Sequence[Run], *args: Any) -> None:
+    async def counting(session: Any, conn: Any, some: Sequence[Run]) -> Any:
         loaded.append(len(some))
-        await resume(session, conn, some, *args)
+        return await load_contents(session, conn, some)
 
     monkeypatch.setattr(loading, "TASKS_PER_LOAD", 7)
-    monkeypatch.setattr(loading, "_resume_runs", counting)
+    monkeypatch.setattr(loading, "load_contents", counting)
     async with running(dsn, clock, dag("d", *map(task, "abc"), max_active_runs=9)) as it:
         for number in range(5):
             await it.trigger("d", f"r{number}")

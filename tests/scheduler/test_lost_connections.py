@@ -12,9 +12,9 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.db.crypto.secret_confs import SecretConfs
+from aiosched.scheduler.memory import version_reading
 from aiosched.scheduler.partitions import loading
 from aiosched.scheduler.runs import backfills
-from aiosched.scheduler.state import version_reading
 from tests.db.waiting import lose
 from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running

@@ -251,3 +251,46 @@ async def test_a_task_that_is_new_has_no_past(dsn: str, clock: FakeClock, ignore
         await it.trigger("d", "two", logical_date=JAN[1])
 
         assert (await it.states("two"))["new"] == ("queued" if ignore_first else None)
+
+
+async def test_a_group_that_a_new_run_would_not_expand_is_one_row_again_and_later_all(
+    dsn: str, clock: FakeClock
+) -> None:
+    """After a clear another upstream of `n` fails, while `p` returns values; then that is mended."""
+    groups = (GroupSpec(group_id="g", mapping=over("p")),)
+    inside = {"group_id": "g"}
+    tasks = (
+        task("p"), task("x"), task("m", after="p", **inside), task("n", after=["m", "x"], **inside),
+        task("k", after=["m", "n"], trigger_rule="all_done", **inside), task("c", after="k"),
+    )  # fmt: skip
+
+    async def play(it: Running, x: bool, length: int) -> None:
+        await it.settled()
+        while it.executor.running:
+            one = min(it.executor.running.values(), key=lambda each: (each.task_id, each.key.map_index))
+            if one.task_id == "x" and not x:
+                it.executor.fail(one)
+            else:
+                it.executor.succeed(one, value=list(range(length)) if one.task_id == "p" else 1)
+            await it.settled()
+
+    async with running(dsn, clock, dag("d", *tasks, groups=groups)) as it:
+        await it.trigger("d", "r")
+        await play(it, x=True, length=3)
+        assert await rows(it, "n") == {0: "success", 1: "success", 2: "success"}
+
+        await it.ask("clear", "d", run_ids=["r"])
+        await play(it, x=False, length=3)
+        assert await rows(it, "n") == {-1: "upstream_failed", 1: "removed", 2: "removed"}
+        assert await rows(it, "k") == {0: "success", 1: "success", 2: "success"}
+        left = "SELECT count(*) AS n FROM xcom AS x JOIN dag_run AS r ON r.id = x.run_id WHERE x.task_index = 3"
+        assert [row["n"] for row in await it.fetch(left)] == [0], "what n returned is gone"
+        await it.assert_consistent()
+
+    async with running(dsn, clock) as it:
+        await it.ask("clear", "d", run_ids=["r"])
+        await play(it, x=True, length=2)
+
+        assert await rows(it, "n") == {0: "success", 1: "success", 2: "removed"}
+        assert await it.runs("d") == {"r": "success"}
+        await it.assert_consistent()

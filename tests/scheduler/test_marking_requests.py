@@ -93,6 +93,27 @@ async def test_a_running_task_that_is_marked_is_stopped_and_the_run_goes_on(
         await it.assert_consistent()
 
 
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_task_that_is_marked_while_it_waits_for_a_slot_is_not_run(
+    dsn: str, clock: FakeClock, paused: bool
+) -> None:
+    async with running(dsn, clock, dag("d", task("a"), task("b")), parallelism=1) as it:
+        await it.trigger("d", "r")
+        await it.attempt("a")
+        if paused:
+            await it.ask("pause", "d")
+
+        await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["b"], state="success")
+
+        if paused:
+            await it.ask("unpause", "d")
+        await it.finish("a")
+        assert it.executor.order() == ["a"]
+        assert await it.runs("d") == {"r": "success"}
+        assert it.scheduler.metrics.quarantines == 0
+        await it.assert_consistent()
+
+
 async def test_a_mark_that_is_there_already_changes_nothing(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "r")

@@ -12,8 +12,8 @@ import pytest
 
 from aiosched.config import Settings
 from aiosched.db.server.dsn import password_of, with_password
-from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database, address_of_sessions
+from aiosched.db.server.installations import binaries
 from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseUnreachable
 from aiosched.scheduler import Scheduler

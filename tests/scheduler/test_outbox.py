@@ -16,7 +16,7 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Attempt, CallbackCall, Outcome, SkipDecision
 from aiosched.db.statements import outbox as outbox_statements
 from aiosched.scheduler.effects import deadlines
-from aiosched.scheduler.effects.outbox import poll_outbox
+from aiosched.scheduler.loops.callbacks import poll_outbox
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
@@ -428,7 +428,7 @@ async def test_a_dag_pauses_when_its_newest_runs_have_all_failed(dsn: str, clock
 
         assert await it.fetch("SELECT is_paused FROM dag") == [(True,)]
         assert it.session.cache.dags["d"].row.is_paused
-        (audit,) = await it.fetch("SELECT * FROM command WHERE verb = 'pause'")
+        (audit,) = await it.fetch("SELECT * FROM request WHERE verb = 'pause'")
         assert (audit["dag_id"], audit["requested_by"], audit["state"]) == ("d", "scheduler", "applied")
         assert audit["reason"] == "its newest 2 runs failed (max_consecutive_failed_dag_runs)"
         await it.trigger("d", "five")

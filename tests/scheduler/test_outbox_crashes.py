@@ -5,6 +5,7 @@ The semantics reference, sections 25.2, 34 (14) and 35 (12, 18).
 
 from __future__ import annotations
 
+import asyncpg
 import pytest
 
 from aiosched.clock import FakeClock
@@ -12,7 +13,7 @@ from aiosched.core.graph.spec import DeadlineSpec
 from aiosched.core.values.messages import Outcome
 from aiosched.scheduler.effects import after_commit
 from aiosched.scheduler.journal.journal import Transaction
-from aiosched.scheduler.state.changes import Changes, Committed
+from aiosched.scheduler.memory.changes import Changes, Committed
 from tests.scheduler.harness import Running, dag, running, task
 
 SPEC = dag(
@@ -66,6 +67,7 @@ async def assert_all_is_well(it: Running, ran: list[tuple[str, str, str | None]]
     assert sorted(set(ran), key=str) == sorted(WANTED, key=str)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("steps", range(9))
 async def test_a_restart_after_any_step(dsn: str, clock: FakeClock, steps: int) -> None:
     ran: list[tuple[str, str, str | None]] = []
@@ -80,6 +82,7 @@ async def test_a_restart_after_any_step(dsn: str, clock: FakeClock, steps: int) 
         await assert_all_is_well(again, ran)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("number", range(1, 9))
 @pytest.mark.parametrize("moment", ["before the commit", "after the commit"])
 async def test_a_connection_that_breaks_around_any_commit(
@@ -104,7 +107,7 @@ def _break_at(monkeypatch: pytest.MonkeyPatch, moment: str, number: int) -> None
         nonlocal count
         count += 1
         if count == number:
-            raise ConnectionResetError("the test cut the connection")
+            raise asyncpg.ConnectionDoesNotExistError("the test cut the connection")
 
     whole = Transaction.write
 

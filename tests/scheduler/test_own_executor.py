@@ -13,10 +13,12 @@ import pytest
 from aiosched.authoring.triggers import BaseTrigger, TriggerEvent
 from aiosched.config import Settings
 from aiosched.core.values.states import RunState
-from aiosched.executors import Executor, FileDags, Outcome, Report, Surroundings, run_attempt
+from aiosched.executors import AttemptEnvironment, Executor, FileDags, Outcome, Report, run_attempt
 from aiosched.scheduler.service import Scheduler
 from tests.executors.attempt_builders import attempt, trigger_attempt, write_dag
 from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
 
 PAGE = Path(__file__).parents[2] / "docs" / "executors.md"
 
@@ -131,7 +133,7 @@ async def test_a_plain_function_that_is_told_to_stop_goes_on_in_its_thread(tmp_p
     wait = f"while not os.path.exists({str(path)!r}): time.sleep(0.001)"
     file = write_dag(tmp_path, f"def waits():\n    {wait}\ntask(waits)")
     dags = FileDags(tmp_path)
-    work = asyncio.ensure_future(run_attempt(attempt("waits", file=file), _NO_SERVICES, dags, Surroundings()))
+    work = asyncio.ensure_future(run_attempt(attempt("waits", file=file), _NO_SERVICES, dags, AttemptEnvironment()))
     await until(lambda: dags.cached(attempt("waits", file=file).run) is not None)
 
     work.cancel()

@@ -6,6 +6,7 @@ Source: the semantics reference, section 37.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -292,3 +293,12 @@ async def test_an_event_that_was_stored_by_another_process_is_mapped_when_the_ow
 
 def runs_exist(it: Running) -> bool:
     return any(attempt.run.dag_id == "consumer" for attempt in it.executor.running.values())
+
+
+@pytest.mark.parametrize("why", [{}, {"is_paused": True}, {"is_stale": True}, {"has_import_errors": True}], ids=str)
+def test_a_dag_that_gets_no_runs_has_no_room_for_those_of_partitions(why: dict[str, bool]) -> None:
+    row = SimpleNamespace(**{"is_paused": False, "is_stale": False, "has_import_errors": False} | why)
+    runs = SimpleNamespace(under_way=lambda: [1], queued=[2], starting=[])
+    held: Any = SimpleNamespace(row=row, runs=runs, version=SimpleNamespace(spec=dag("d", max_active_runs=3)))
+
+    assert partitioned_runs.room_of(held) == (0 if why else 1)

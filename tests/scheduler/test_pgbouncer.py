@@ -19,7 +19,7 @@ from aiosched.scheduler import Scheduler
 from tests.pooler import PROGRAM, WHY_NOT, pgbouncer
 from tests.scheduler.harness import ScriptedExecutor, chain, running, settings_for_tests, succeeding
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason=WHY_NOT)
+pytestmark = [pytest.mark.skipif(PROGRAM is None, reason=WHY_NOT), pytest.mark.fresh_database]
 
 
 @pytest.fixture
@@ -65,13 +65,13 @@ async def test_a_client_that_knows_the_pgbouncer_alone_asks_and_reads(dsn: str, 
     ):
         async with client.acquire() as conn:
             args = {"run_id": "r"}
-            command = await inbox.add_command(conn, verb="trigger", dag_id="d", args=args, requested_by="test")
-        answer = await inbox.wait_applied(client, command, timeout=10)
+            number = await inbox.send_request(conn, verb="trigger", dag_id="d", args=args, requested_by="test")
+        answer = await inbox.wait_applied(client, number, timeout=10)
 
         assert answer is not None
         assert answer.state == "applied"
         assert [run.run_id for run in await list_runs(client, dag_id="d")] == ["r"]
-        assert (await info(client)).tables["command"].rows == 1
+        assert (await info(client)).tables["request"].rows == 1
 
 
 async def test_many_statements_at_once_on_two_connections(pooled: str) -> None:

@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable
 from types import MappingProxyType
 from typing import Any
 
+import asyncpg
 import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import NotFound, Refused
-from aiosched.scheduler.requests import commands
+from aiosched.scheduler.requests import inbox as applying
 from tests.scheduler.harness import dag, running
 
 Verb = Callable[..., Awaitable[dict[str, Any]]]
@@ -25,19 +26,19 @@ Verb = Callable[..., Awaitable[dict[str, Any]]]
 async def leave(db: Database, verb: str, dag_id: str, attempts: int = 0) -> int:
     """A request that waits in the inbox, and was begun so often already."""
     async with db.acquire() as conn:
-        number = await inbox.add_command(conn, verb=verb, dag_id=dag_id, args={}, requested_by="ann")
+        number = await inbox.send_request(conn, verb=verb, dag_id=dag_id, args={}, requested_by="ann")
         await inbox.count_attempts(conn, {number: attempts})
     return number
 
 
-async def answer_of(db: Database, number: int) -> inbox.CommandResult:
+async def answer_of(db: Database, number: int) -> inbox.RequestResult:
     answer = await inbox.wait_applied(db, number, timeout=30.0)
     assert answer is not None
     return answer
 
 
 def replace_verb(monkeypatch: pytest.MonkeyPatch, name: str, verb: Verb) -> None:
-    monkeypatch.setattr(commands, "VERBS", MappingProxyType({**commands.VERBS, name: verb}))
+    monkeypatch.setattr(applying, "HANDLERS", MappingProxyType({**applying.HANDLERS, name: verb}))
 
 
 async def test_the_fourth_owner_refuses_it_and_applies_the_others(dsn: str, clock: FakeClock, db: Database) -> None:
@@ -63,7 +64,7 @@ async def test_a_connection_that_breaks_while_an_attempt_is_counted_is_no_death(
         await store(*args)
         if breaks:
             breaks -= 1
-            raise ConnectionResetError("it is stored, and the answer is lost")
+            raise asyncpg.ConnectionDoesNotExistError("it is stored, and the answer is lost")
 
     monkeypatch.setattr(inbox, "count_attempts", count)
     async with running(dsn, clock, dag("a"), settle=False):
@@ -79,7 +80,7 @@ async def test_what_waits_behind_a_suspect_is_not_counted_with_it(
 
     async def look(session: Any, *_: Any) -> dict[str, Any]:
         async with session.env.db.acquire() as conn:
-            seen.update({one.id: one.attempts for one in await inbox.waiting_commands(conn, range(64), limit=10)})
+            seen.update({one.id: one.attempts for one in await inbox.waiting_requests(conn, range(64), limit=10)})
         return {}
 
     replace_verb(monkeypatch, "pause", look)
@@ -97,7 +98,7 @@ async def test_errors_that_the_owner_survives_do_not_count(
 
     async def fail(*_: Any) -> dict[str, Any]:
         if next(failures, None) is not None:
-            raise ConnectionResetError("the database is away for a moment")
+            raise asyncpg.ConnectionDoesNotExistError("the database is away for a moment")
         return {}
 
     replace_verb(monkeypatch, "pause", fail)
@@ -105,20 +106,20 @@ async def test_errors_that_the_owner_survives_do_not_count(
     async with running(dsn, clock, dag("a"), settle=False):
         assert (await answer_of(db, number)).state == "applied"
     async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT attempts FROM command WHERE id = $1", number) == 1
+        assert await conn.fetchval("SELECT attempts FROM request WHERE id = $1", number) == 1
 
 
 DIES = """
 import asyncio, os, sys
 from types import MappingProxyType
 from aiosched import Scheduler
-from aiosched.scheduler.requests import commands
+from aiosched.scheduler.requests import inbox as applying
 
 async def die(*_):
     os.kill(os.getpid(), 9)
 
 async def main():
-    commands.VERBS = MappingProxyType({**commands.VERBS, "pause": die})
+    applying.HANDLERS = MappingProxyType({**applying.HANDLERS, "pause": die})
     async with Scheduler(dsn=sys.argv[1], parse=False):
         await asyncio.sleep(3600)
 
@@ -144,7 +145,7 @@ async def test_it_kills_three_processes_and_no_more(dsn: str, clock: FakeClock, 
 async def test_a_withdrawn_request_is_not_applied(dsn: str, clock: FakeClock, db: Database) -> None:
     number = await leave(db, "pause", "a")
     async with db.acquire() as conn:
-        await inbox.withdraw_command(conn, number, by="ann")
+        await inbox.withdraw_request(conn, number, by="ann")
 
     async with running(dsn, clock, dag("a")) as it:
         await it.settled()
@@ -156,11 +157,11 @@ async def test_a_withdrawn_request_is_not_applied(dsn: str, clock: FakeClock, db
 async def test_a_request_that_is_withdrawn_while_it_is_applied_has_no_effect(
     dsn: str, clock: FakeClock, db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = commands.VERBS["set_note"]
+    original = applying.HANDLERS["set_note"]
 
     async def withdrawn_meanwhile(session: Any, dag: Any, request: Any, number: int) -> Any:
         async with db.acquire() as conn:
-            await inbox.withdraw_command(conn, number, by="ann")
+            await inbox.withdraw_request(conn, number, by="ann")
         return await original(session, dag, request, number)
 
     async with running(dsn, clock, dag("a")) as it:
@@ -184,7 +185,7 @@ async def test_arguments_that_cannot_be_read_are_refused_and_hold_up_nothing(
 ) -> None:
     broken, behind = await leave(db, "cancel_run", "a"), await leave(db, "pause", "a")
     async with db.acquire() as conn:
-        await conn.execute("UPDATE command SET args = $1::text::json WHERE id = $2", document, broken)
+        await conn.execute("UPDATE request SET args = $1::text::json WHERE id = $2", document, broken)
 
     async with running(dsn, clock, dag("a")) as it:
         assert (await answer_of(db, behind)).state == "applied"

@@ -8,6 +8,7 @@ from aiosched.clock import FakeClock
 from tests.scheduler.harness import dag, running, task
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(("used", "slots"), [(0, 16), (2**31 - 1, -1), (2**31 - 1, 2**31 - 1), (5, 0)])
 async def test_a_pool_whose_figures_are_wrong_stops_only_what_waits_for_it(
     dsn: str, clock: FakeClock, used: int, slots: int

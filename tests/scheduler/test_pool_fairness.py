@@ -16,7 +16,7 @@ from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.messages import AttemptKey
 from aiosched.db.statements.journal import PoolRow
-from aiosched.scheduler.session.pool_fairness import PATIENCE, PoolFairness
+from aiosched.scheduler.memory.pool_fairness import PATIENCE, PoolFairness
 from tests.scheduler.harness import Running, dag, dag_in, running, task
 
 # -- the decisions, without a database --------------------------------------------------------
@@ -168,6 +168,7 @@ async def _shared_out(first: Running, second: Running) -> None:
     await first.until(fair, "fair shares")
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("waiting_at", ["the one that frees", "the other one"])
 async def test_a_freed_slot_goes_to_the_highest_priority_wherever_it_waits(
     dsn: str, clock: FakeClock, waiting_at: str

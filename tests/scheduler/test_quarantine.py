@@ -14,9 +14,11 @@ from aiosched.db.server import engine
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from aiosched.scheduler.journal import journal
+from aiosched.scheduler.loops import run_creation
+from aiosched.scheduler.membership import outage
+from aiosched.scheduler.memory.cache import StateCache
 from aiosched.scheduler.partitions import loading, unreadable_runs
-from aiosched.scheduler.runs import due_runs, new_runs, run_creation
-from aiosched.scheduler.state.cache import StateCache
+from aiosched.scheduler.runs import due_runs, new_runs
 from tests.one_dag import Broken, broken
 from tests.scheduler.harness import NEW_YEAR, Running, dag, keys_of, number_runs, running, task
 
@@ -74,7 +76,7 @@ async def test_a_result_that_was_cut_off_by_a_failure_is_not_taken_for_stored(ds
         attempt = await it.attempt("a", dag_id="bad")
         await it.settled()
         with broken(Board, "evaluate"):
-            session = it.scheduler._session
+            session = it.scheduler.session
             assert session is not None
             it.executor.succeed(attempt)  # evaluated next, and then slots are given out
             session.cache.work.room_changed = True
@@ -105,6 +107,7 @@ HOT_PATH = [
 ]
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(("owner", "name"), HOT_PATH, ids=[name for _, name in HOT_PATH])
 async def test_whatever_fails_for_one_dag_on_the_hot_path_concerns_no_other(
     dsn: str, clock: FakeClock, owner: Any, name: str
@@ -156,6 +159,7 @@ CREATION = [
 ]
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(("owner", "name"), CREATION, ids=[f"{owner.__name__}-{name}" for owner, name in CREATION])
 async def test_whatever_fails_in_creating_the_runs_of_one_dag_concerns_no_other(
     dsn: str, clock: FakeClock, owner: Any, name: str
@@ -232,6 +236,7 @@ async def test_what_fails_for_every_dag_concerns_none_of_them(dsn: str, clock: F
         raise Broken("for everybody")
 
     async def break_the_journal(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(outage, "PATIENCE", 0.0)
         async with running(dsn, clock, dag("one"), dag("two")) as it:
             await it.trigger("one", "r")
             await it.trigger("two", "r")
@@ -291,7 +296,7 @@ async def test_nothing_is_stored_while_the_loop_that_failed_closes_its_connectio
 ) -> None:
     void, close = list[bool](), engine._CountedConnection.close
     async with running(dsn, clock, dag("bad")) as it:
-        session = it.scheduler._session
+        session = it.scheduler.session
         assert session is not None
 
         async def closing(conn: engine._CountedConnection, **options: Any) -> None:
@@ -442,6 +447,7 @@ async def test_the_listener_is_told_of_a_quarantine(dsn: str, clock: FakeClock) 
         assert "the evaluation failed (Broken: evaluate does not like bad)" in str(event.reason)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(
     ("owner", "name"), [(loading, "next_scheduled_run"), (journal.journal, "write")], ids=["loading", "journal"]
 )

@@ -100,7 +100,7 @@ async def until_told(it: Running, words: str) -> None:
     found = ""
     try:
         async with asyncio.timeout(PATIENCE):
-            while words not in (found := await it.scheduler._what_is_left() or "nothing"):  # noqa: ASYNC110
+            while words not in (found := await it.scheduler.what_is_left() or "nothing"):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"{found}, not {words}") from None
@@ -112,7 +112,7 @@ async def test_a_dag_in_quarantine_is_not_idle_and_what_is_waited_for_is_told(ds
         await until_told(it, "attempts run")
         await it.finish("a", "b", dag_id="good")
 
-        left = await it.scheduler._what_is_left()
+        left = await it.scheduler.what_is_left()
 
         assert left == (
             "DAG 'bad' is in quarantine since 2026-01-01 00:00:00 UTC: the evaluation failed "
@@ -184,7 +184,7 @@ async def test_a_dag_that_fails_before_it_has_any_run_is_not_idle(dsn: str, cloc
             await it.settled()
 
             assert await it.runs("bad") == {}
-            assert "DAG 'bad' is in quarantine" in (await it.scheduler._what_is_left() or "")
+            assert "DAG 'bad' is in quarantine" in (await it.scheduler.what_is_left() or "")
 
 
 async def test_what_a_peer_leaves_alone_is_not_waited_for_as_work(dsn: str, clock: FakeClock) -> None:

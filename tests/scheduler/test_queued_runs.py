@@ -1,6 +1,6 @@
-"""The queued runs of a DAG: in the order in which they may start, however many there are.
+"""The unfinished runs of a DAG, and its queued ones in the order in which they may start, however many there are.
 
-Source: the semantics reference, section 14.1.
+Source: the semantics reference, sections 14.1 to 14.3.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunState
-from aiosched.scheduler.state.dag_runs import QueuedRuns
+from aiosched.db.statements.backfills import Backfill
+from aiosched.scheduler.memory.dag_runs import DagRuns, QueuedRuns
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
 
-def run(key: int, *, days: int = 0, backfill: int | None = None, order: int | None = None) -> Run:
-    """A queued run that may start `days` after NOW."""
+def run(
+    key: int, *, days: int = 0, backfill: int | None = None, order: int | None = None, state: RunState = RunState.QUEUED
+) -> Run:
+    """A run, a queued one unless said otherwise, that may start `days` after NOW."""
     after = NOW + timedelta(days=days)
     return Run(
         key=key,
@@ -27,7 +30,7 @@ def run(key: int, *, days: int = 0, backfill: int | None = None, order: int | No
         run_id=f"r{key}",
         version_id=1,
         run_type="manual" if backfill is None else "backfill",
-        state=RunState.QUEUED,
+        state=state,
         run_after=after,
         logical_date=None,
         interval_start=None,
@@ -76,6 +79,18 @@ def test_the_earliest_run_that_may_not_start_yet_is_named_after_those_that_may()
     assert keys(waiting.first(None, 5, NOW)) == [1, 3]
 
 
+def test_a_run_of_a_backfill_does_not_wait_for_one_before_it_that_may_not_start_yet() -> None:
+    waiting = queued(*(run(key, days=days, backfill=7, order=key) for key, days in enumerate((3, 0, 2, 4, -1), 1)))
+
+    assert keys(waiting.first(7, 2, NOW)) == [2, 5, 3]  # and then the earliest of the others
+
+
+def test_a_queued_run_is_found_by_its_key() -> None:
+    waiting = queued(run(1), run(2, days=-1), run(3, backfill=7, order=2))
+
+    assert [found and found.key for found in map(waiting.find, (1, 2, 3, 4))] == [1, 2, 3, None]
+
+
 def test_without_room_nothing_is_looked_at() -> None:
     assert queued(run(1)).first(None, 0, NOW) == []
 
@@ -100,3 +115,52 @@ def test_what_is_left_after_removals_is_what_was_not_removed(
     assert len(waiting) == len(left)
     assert sorted(keys(list(waiting))) == keys(left)
     assert set(waiting.groups()) == {each.backfill_id for each in left}
+
+
+# -- all unfinished runs ----------------------------------------------------------------------
+
+
+def test_of_the_runs_that_cannot_be_read_those_that_run_take_a_place() -> None:
+    running = [run(key, state=RunState.RUNNING, backfill=backfill) for key, backfill in ((1, None), (2, None), (3, 7))]
+    runs = DagRuns(unread=[*running, run(4)], queued=queued(run(5), run(6, backfill=7)))
+
+    assert runs.under_way() == running
+    assert runs.active() == 3  # of no backfill: 1, 2 and 5
+
+
+def test_a_backfill_is_over_when_nothing_of_it_waits_starts_or_is_left_alone() -> None:
+    runs = DagRuns(
+        queued=queued(run(1, backfill=6)),
+        unread=[run(2, backfill=7), run(3, backfill=8, state=RunState.RUNNING), run(4)],
+        backfills={number: Backfill(number, "d", 1, is_paused=False) for number in (6, 7, 8, 9)},
+    )
+
+    assert [backfill.id for backfill in runs.finished_backfills()] == [9]
+    runs.starting.add(5)  # whose it is shows when it is read
+    assert runs.finished_backfills() == []
+
+
+def test_runs_expire_in_the_order_of_their_instants_and_only_while_they_wait() -> None:
+    runs = [run(key, days=key) for key in range(1, 5)]
+    for each, hours in zip(runs, (3, 1, 2, None), strict=True):
+        each.expires_at = None if hours is None else NOW + timedelta(hours=hours)
+    waiting = queued(*runs)
+
+    assert (waiting.expired(NOW), waiting.next_expiry(NOW)) == ([], NOW + timedelta(hours=1))
+    waiting.remove(runs[1])
+    waiting.remove(runs[3])
+    assert keys(waiting.expired(NOW + timedelta(hours=2))) == [3]
+    assert waiting.next_expiry(NOW + timedelta(hours=2)) == NOW + timedelta(hours=3)
+    waiting.move(runs[2], NOW, {"n": 1}, None)
+    assert keys(waiting.expired(NOW + timedelta(days=1))) == [1]
+    assert waiting.next_expiry(NOW + timedelta(days=1)) is None
+
+
+def test_what_people_let_run_again_does_not_expire() -> None:
+    again = run(1)
+    again.expires_at, again.clear_number = NOW, 1
+    waiting = queued(again)
+
+    assert waiting.expired(NOW) == []
+    waiting.remove(again)
+    assert len(waiting) == 0

@@ -200,6 +200,7 @@ async def test_a_task_instance_whose_state_is_set_by_hand_is_all_that_is_lost(ds
         await it.assert_consistent()
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("index", [0, 1, 2])
 async def test_a_task_instance_that_is_deleted_by_hand_is_all_that_is_lost(
     dsn: str, clock: FakeClock, index: int
@@ -224,7 +225,7 @@ async def test_a_task_instance_that_is_deleted_by_hand_is_all_that_is_lost(
 
 
 async def test_a_run_that_is_deleted_by_hand_while_it_runs_takes_nothing_along(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, chain("d", 2)) as it:
+    async with running(dsn, clock, chain("d", 2), upkeep=True) as it:
         await it.trigger("d", "r1")
         await it.trigger("d", "r2")
         await it.finish("t0", run_id="r2")
@@ -244,7 +245,7 @@ async def test_a_run_that_is_deleted_by_hand_while_it_runs_takes_nothing_along(d
 
 
 async def test_what_belonged_to_a_run_that_is_gone_is_deleted_in_time(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, chain("d", 2)) as it:
+    async with running(dsn, clock, chain("d", 2), upkeep=True) as it:
         await it.trigger("d", "r1")
         await it.trigger("d", "r2")
         await it.execute(

@@ -14,12 +14,14 @@ from aiosched import DAG, Scheduler, task
 from aiosched.config import Settings
 from aiosched.db.upkeep.retention import clean
 from aiosched.errors import ConfigError
-from aiosched.executors.attempt.log_files import log_folder
 from aiosched.remote.folder import RemoteFolder
+from aiosched.remote.log_files import log_folder
 from aiosched.remote.logs import AttemptLogs
-from aiosched.scheduler.effects.stored_xcoms import remove_batch
+from aiosched.scheduler.loops.stored_xcoms import remove_batch
 from tests.executors.attempt_builders import write_dag
 from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
 
 ELSEWHERE = Path("/nowhere")
 
@@ -247,6 +249,7 @@ TASKS = """
 """
 
 
+@pytest.mark.slow  # processes; the others store without them
 async def test_worker_processes_write_logs_and_values_and_another_machine_reads_them_meanwhile(
     dsn: str, settings: Settings, tmp_path: Path
 ) -> None:

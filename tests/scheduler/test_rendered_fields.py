@@ -22,6 +22,8 @@ from aiosched.errors import NotFound, Refused
 from tests.executors.attempt_builders import write_dag
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
+
 SAYS = """
 from pathlib import Path
 from aiosched import BashOperator, DAG, task
@@ -87,6 +89,7 @@ async def ask(db: Database, dag_id: str, run_id: str, task_id: str) -> dict[str,
     return answer.result
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("executor", ["local", "inline"])
 async def test_the_fields_of_a_try_are_stored_with_it_masked_and_cut(
     dsn: str, dags: Path, settings: Settings, executor: str
@@ -145,7 +148,7 @@ async def test_what_has_not_run_is_rendered_on_request_by_a_worker(dsn: str, dag
         with pytest.raises(Refused, match="nothing_of_this_name"):
             await ask(scheduler.db, "wrong", broken.run_id, "broken")
         async with scheduler.db.acquire() as conn:
-            assert await conn.fetchval("SELECT count(*) FROM command WHERE state = 'waiting'") == 0
+            assert await conn.fetchval("SELECT count(*) FROM request WHERE state = 'waiting'") == 0
 
 
 async def test_they_are_kept_for_the_newest_runs_of_a_dag(dsn: str, dags: Path, settings: Settings) -> None:

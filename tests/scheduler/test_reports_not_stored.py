@@ -10,9 +10,9 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.values.messages import Deferral, Outcome, Report
 from aiosched.db.statements.reports import insert_reports
-from aiosched.scheduler.partitions import handover
+from aiosched.scheduler.loops import remote_attempts
 from tests.scheduler.harness import dag, running
-from tests.scheduler.test_handover import _give_everything, _until_state, until
+from tests.scheduler.test_handover import _until_state, until
 
 
 async def test_a_report_that_cannot_be_stored_holds_up_no_other_and_its_attempt_is_lost(
@@ -22,7 +22,7 @@ async def test_a_report_that_cannot_be_stored_holds_up_no_other_and_its_attempt_
         for name in ("odd", "fine", "good"):
             await first.trigger(name, "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             async with first.session.locks.ownership:  # so that all are sent together
                 deferral = Deferral(classpath="not.\ud800", kwargs="{}", next_method="go_on")  # no UTF-8
                 attempt = await first.attempt("a", dag_id="odd")
@@ -38,7 +38,7 @@ async def test_a_report_that_cannot_be_stored_holds_up_no_other_and_its_attempt_
             assert "its report 'deferred' could not be stored" in lost["reason"]
             assert "'deferred', failed; all others go on" in caplog.text
             assert first.scheduler.is_running
-            assert not first.scheduler._attempts.remote.partitions
+            assert not first.session.env.attempts.remote.partitions
             await second.assert_consistent()
 
 
@@ -50,14 +50,14 @@ async def test_a_start_that_cannot_be_stored_is_left_out(
             raise ValueError("no starts")
         await insert_reports(conn, reports, **options)
 
-    monkeypatch.setattr(handover, "insert_reports", picky)
+    monkeypatch.setattr(remote_attempts, "insert_reports", picky)
     async with running(dsn, clock, dag("d")) as first:
         await first.trigger("d", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             attempt = await first.attempt("a")
             first.executor.start_running(attempt)
-            await until(lambda: not first.scheduler._attempts.remote.outgoing, "the start to be left out")
+            await until(lambda: not first.session.env.attempts.remote.outgoing, "the start to be left out")
             first.executor.succeed(attempt)
             await _until_state(second, "d", "success")
 

@@ -20,7 +20,6 @@ from aiosched.scheduler.partitions import set_aside_reports
 from aiosched.scheduler.why.why import why
 from tests.one_dag import Broken
 from tests.scheduler.harness import Running, dag, running, task
-from tests.scheduler.test_handover import _give_everything
 
 
 @contextlib.contextmanager
@@ -191,7 +190,7 @@ async def test_an_attempt_of_another_scheduler_is_lost_when_its_report_is_set_as
     async with running(dsn, clock, dag("bad"), dag("good")) as first:
         await first.trigger("bad", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             with cannot_apply(first_success):
                 first.executor.succeed(await first.attempt("a", dag_id="bad"))
                 await second.until(lambda: second.scheduler.metrics.quarantines, "the quarantine")
@@ -274,14 +273,14 @@ async def test_a_crash_between_setting_aside_and_losing_the_attempt_loses_it_lat
         await first.trigger("bad", "r")
         attempt = await first.attempt("a", dag_id="bad")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             report = Report(key=attempt.key, outcome=Outcome.SUCCESS, at=clock.now())
             row = set_aside.SetAside(report, first.incarnation, 3, "Broken: odd")
             async with first.db.transaction() as conn:  # by a scheduler that is gone now
                 await set_aside.set_reports_aside(conn, [row], clock.now(), version="1")
             del first.executor.running[attempt.key]
-            first.scheduler._attempts.in_flight.clear()
-            first.scheduler._attempts.remote.clear()
+            first.session.env.attempts.in_flight.clear()
+            first.session.env.attempts.remote.clear()
 
             await second.leave_and_come_back()
 

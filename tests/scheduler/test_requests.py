@@ -1,4 +1,4 @@
-"""Requests of people, applied by the owner of the DAG: scheduler/requests/commands.py."""
+"""Requests of people, applied by the owner of the DAG: scheduler/requests/inbox.py."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import AioschedError, InternalError, NotFound, Refused
 from aiosched.parsing.store import register_specs
-from aiosched.scheduler.requests import commands
+from aiosched.scheduler.memory.cache import OwnedDag
+from aiosched.scheduler.requests import inbox as applying
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
 from tests.db.waiting import until_true
 from tests.patience import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task
@@ -33,7 +33,7 @@ OF_SCHEDULERS = (
 async def leave(db: Database, verb: str, dag_id: str, **args: object) -> int:
     """A request made while no scheduler lives."""
     async with db.acquire() as conn:
-        return await inbox.add_command(conn, verb=verb, dag_id=dag_id, args=args, requested_by="tester")
+        return await inbox.send_request(conn, verb=verb, dag_id=dag_id, args=args, requested_by="tester")
 
 
 async def test_a_pause_given_while_no_scheduler_lived_comes_before_any_creation(
@@ -66,14 +66,14 @@ async def test_a_cancellation_given_while_no_scheduler_lived_comes_before_any_st
 ) -> None:
     async with running(dsn, clock, chain("d", 2)) as it:
         await it.trigger("d", "r")
-    command = await leave(db, "cancel_run", "d", run_id="r")
+    number = await leave(db, "cancel_run", "d", run_id="r")
 
     async with running(dsn, clock) as it:
         await it.settled()
 
         assert it.executor.submitted == []
         assert await it.fetch("SELECT state, reason FROM dag_run") == [("failed", "cancelled")]
-        assert await it.fetch("SELECT state, result FROM command WHERE id = $1", command) == [
+        assert await it.fetch("SELECT state, result FROM request WHERE id = $1", number) == [
             ("applied", '{"run_id":"r"}')
         ]
 
@@ -88,7 +88,7 @@ async def test_requests_are_applied_in_the_order_in_which_they_were_made(
 
     async with running(dsn, clock) as it:
         assert await it.runs("d") == {"first": "running", "second": "queued"}
-        rows = await it.fetch("SELECT state, applied_by FROM command ORDER BY id")
+        rows = await it.fetch("SELECT state, applied_by FROM request ORDER BY id")
         assert list(map(tuple, rows)) == [("applied", it.incarnation)] * 3
 
 
@@ -121,7 +121,7 @@ async def test_a_request_for_a_changed_dag_gets_the_new_version_even_if_reading_
         it.session.notifications.reload_from = clock.monotonic() + 3600
         async with db.transaction() as conn:
             stored = await register_specs(conn, [dag("d", task("new"))], now=NEW_YEAR)
-        it.scheduler._dags_changed(stored.changed)
+        it.dags_changed(*stored.changed)
 
         await it.scheduler.trigger("d", run_id="r")
 
@@ -144,6 +144,7 @@ async def test_a_dag_that_takes_no_manual_runs_refuses_them_and_stays_paused(dsn
         assert await it.runs("d") == {}
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -214,6 +215,7 @@ async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, subtes
                 assert (await it.runs("d"))[f"r{number}"] == "running"
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("bug", [KeyError("x"), TypeError("no"), ValueError("no"), AttributeError("no")], ids=repr)
 async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_again(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bug: Exception
@@ -222,7 +224,7 @@ async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_ag
         dag.runs.running.clear()
         raise bug
 
-    monkeypatch.setattr(commands, "VERBS", {**commands.VERBS, "set_note": broken})
+    monkeypatch.setattr(applying, "HANDLERS", {**applying.HANDLERS, "set_note": broken})
     async with running(dsn, clock, chain("d", 2)) as it:
         await it.trigger("d", "r")
 
@@ -243,6 +245,7 @@ async def test_a_request_about_a_dag_that_does_not_exist_is_answered(dsn: str, c
             await it.request("pause", "ghost", {})
 
 
+@pytest.mark.fresh_database
 async def test_any_number_of_requests_at_once_need_few_connections(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", max_active_runs=1000)) as it:
         triggers = asyncio.gather(*(it.scheduler.trigger("d", run_id=f"r{n}") for n in range(300)))
@@ -255,6 +258,7 @@ async def test_any_number_of_requests_at_once_need_few_connections(dsn: str, clo
         assert 0 < most <= pool + lease + notifications + journals + answers
 
 
+@pytest.mark.fresh_database
 async def test_a_scheduler_that_stops_tells_those_who_wait(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as it:
         waiting = asyncio.create_task(inbox.wait_applied(it.scheduler.db, 4711, timeout=60))
@@ -483,12 +487,12 @@ async def test_a_dag_whose_file_broke_or_was_corrected_just_now_is_triggered_acc
 
 
 async def test_a_request_waits_where_nobody_lives(db: Database) -> None:
-    command = await leave(db, "pause", "d")
+    number = await leave(db, "pause", "d")
 
-    assert await inbox.wait_applied(db, command, timeout=0.05) is None
+    assert await inbox.wait_applied(db, number, timeout=0.05) is None
     async with db.acquire() as conn:
-        (waiting,) = await inbox.waiting_commands(conn, [partition_of("d")], limit=10)
-    assert (waiting.id, waiting.verb, waiting.requested_by) == (command, "pause", "tester")
+        (waiting,) = await inbox.waiting_requests(conn, [partition_of("d")], limit=10)
+    assert (waiting.id, waiting.verb, waiting.requested_by) == (number, "pause", "tester")
 
 
 async def test_run_states_are_read_from_the_database(dsn: str, clock: FakeClock) -> None:

@@ -12,19 +12,20 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
+from aiosched.core.values.messages import Outcome
 from aiosched.db.upkeep.retention import NotRemoved, Removed, clean
 from aiosched.errors import RemoteStorageError
-from aiosched.executors.attempt.log_files import log_path
+from aiosched.remote.log_files import log_path
 from aiosched.remote.logs import AttemptLogs
-from aiosched.scheduler.effects import retention
-from aiosched.scheduler.session.unremovable import Unremovable
+from aiosched.scheduler.failures.unremovable import Unremovable
+from aiosched.scheduler.loops import retention
 from tests.scheduler.harness import dag, running, task
 
 DAY = 24 * 3600
 
 
 async def test_finished_runs_are_removed_once_they_are_old_enough(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d"), retention_days=7.0) as it:
+    async with running(dsn, clock, dag("d"), retention_days=7.0, retention=True) as it:
         await it.trigger("d", "over")
         await it.finish("a")
         await it.trigger("d", "runs")
@@ -45,7 +46,7 @@ async def test_the_logs_of_removed_runs_and_unused_versions_go_as_well(
     dsn: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     logs = tmp_path / "logs"
-    async with running(dsn, clock, dag("d"), retention_days=7.0, home=tmp_path) as it:
+    async with running(dsn, clock, dag("d"), retention_days=7.0, home=tmp_path, retention=True) as it:
         for run_id in ("over", "runs"):
             await it.trigger("d", run_id)
             file = log_path(logs, await it.attempt("a", run_id))
@@ -78,14 +79,14 @@ async def test_removing_keeps_up_and_takes_its_share_of_the_time(
         clock.advance(took)
         return Removed(runs=runs)
 
-    async with running(dsn, clock, dag("d"), retention_days=7.0) as it:
+    async with running(dsn, clock, dag("d"), retention_days=7.0, retention=True) as it:
         monkeypatch.setattr(retention, "clean", removing)
 
         assert await retention.retain(it.session) == pytest.approx(pause)
 
 
 async def test_without_the_setting_everything_is_kept(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
+    async with running(dsn, clock, dag("d"), retention=True) as it:
         await it.trigger("d", "over")
         await it.finish("a")
 
@@ -94,11 +95,30 @@ async def test_without_the_setting_everything_is_kept(dsn: str, clock: FakeClock
         assert await it.runs("d") == {"over": "success"}
 
 
+@pytest.mark.parametrize(("keep", "kept"), [(0, ["r1", "r2", "r3"]), (2, ["r2", "r3"])], ids=["all", "two"])
+async def test_rendered_fields_are_kept_of_the_newest_runs(
+    dsn: str, clock: FakeClock, keep: int, kept: list[str]
+) -> None:
+    async with running(dsn, clock, dag("d"), num_dag_runs_to_retain_rendered_fields=keep, retention=True) as it:
+        for run_id in ("r1", "r2", "r3"):
+            await it.trigger("d", run_id)
+            it.executor.report(await it.attempt("a"), Outcome.SUCCESS, rendered='{"field": 1}')
+            await it.settled()
+
+        pauses = [await retention.retain(it.session) for _ in range(2)]
+
+        assert pauses == [retention.PAUSE if keep else retention.REST, retention.REST]
+        stored = await it.fetch(
+            "SELECT r.run_id FROM rendered_fields JOIN dag_run AS r ON r.id = rendered_fields.run_id ORDER BY 1"
+        )
+        assert [run_id for (run_id,) in stored] == kept
+
+
 async def test_logs_of_runs_that_are_over_go_after_thirty_days_and_their_history_stays(
     dsn: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     logs, month_ago = tmp_path / "logs", time.time() - 31 * DAY
-    async with running(dsn, clock, dag("d"), home=tmp_path) as it:
+    async with running(dsn, clock, dag("d"), home=tmp_path, retention=True) as it:
         for run_id in ("over", "recent", "runs"):
             await it.trigger("d", run_id)
             file = log_path(logs, await it.attempt("a", run_id))
@@ -141,7 +161,7 @@ async def test_a_run_that_cannot_be_removed_is_named_once_and_tried_again_after_
         await it.settled()
 
     monkeypatch.setattr(retention, "clean", counting)
-    async with running(dsn, clock, dag("d"), retention_days=7.0) as it:
+    async with running(dsn, clock, dag("d"), retention_days=7.0, retention=True) as it:
         for run_id in ("kept", "over"):
             await it.trigger("d", run_id)
         await it.finish_all()
@@ -153,7 +173,7 @@ async def test_a_run_that_cannot_be_removed_is_named_once_and_tried_again_after_
         assert await it.runs("d") == {"kept": "success"}
         assert len(named()) == 1
         assert "run 'kept' of DAG 'd' (ForeignKeyViolationError: " in named()[0]
-        (text,) = it.scheduler._figures()["not_removed"]
+        (text,) = it.scheduler.figures()["not_removed"]
         assert text.startswith("run 'kept' of DAG 'd' (")
 
         for _ in range(3):  # tried after one hour and after two more
@@ -165,7 +185,7 @@ async def test_a_run_that_cannot_be_removed_is_named_once_and_tried_again_after_
 
         await passes(4 * hour)
         assert await it.runs("d") == {}
-        assert it.scheduler._figures()["not_removed"] == []
+        assert it.scheduler.figures()["not_removed"] == []
 
 
 def test_the_pause_of_what_cannot_be_removed_doubles_up_to_a_week() -> None:
@@ -208,7 +228,7 @@ async def test_removed_runs_lose_their_logs_in_remote_storage_and_stay_while_it_
         raise RemoteStorageError("the store is down")
 
     store = tmp_path / "store"
-    async with running(dsn, clock, dag("d"), retention_days=7.0, home=tmp_path) as it:
+    async with running(dsn, clock, dag("d"), retention_days=7.0, home=tmp_path, retention=True) as it:
         for run_id in ("over", "runs"):
             await it.trigger("d", run_id)
             store_log(store, run_id, days_old=0)
@@ -233,7 +253,7 @@ async def test_old_logs_in_remote_storage_are_removed_once_a_day_but_those_of_un
     dsn: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
-    async with running(dsn, clock, dag("d"), home=tmp_path) as it:
+    async with running(dsn, clock, dag("d"), home=tmp_path, retention=True) as it:
         await it.trigger("d", "runs")
         files = {
             run_id: store_log(store, run_id, days_old=days)
@@ -255,3 +275,24 @@ async def test_old_logs_in_remote_storage_are_removed_once_a_day_but_those_of_un
         await it.advance(DAY)
         await it.until(lambda: not again.exists(), "the pass of the next day")
         await it.finish_all()
+
+
+async def test_sources_of_modules_that_no_version_names_go_once_a_day(dsn: str, clock: FakeClock) -> None:
+    async def left() -> int:
+        async with it.db.acquire() as conn:
+            return int(await conn.fetchval("SELECT count(*) FROM module_source"))
+
+    insert = "INSERT INTO module_source (digest, source, needed_at) VALUES ($1, '', now() - interval '2 days')"
+    async with running(dsn, clock, dag("d"), retention=True) as it:
+        it.session.env.unremovable.modules_looked_at = None
+        await it.execute(insert, "one")
+        await retention.retain(it.session)
+        assert await left() == 0
+
+        await it.execute(insert, "two")
+        await retention.retain(it.session)
+        assert await left() == 1  # it reads the names of all versions
+
+        await it.advance(DAY)
+        await retention.retain(it.session)
+        assert await left() == 0

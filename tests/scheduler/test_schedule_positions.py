@@ -29,6 +29,7 @@ async def intervals(it: Running) -> list[tuple[float, float]]:
 # -- @continuous (11.5) -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("start_date", [NEW_YEAR, NEW_YEAR + timedelta(seconds=60), None], ids=["now", "later", "none"])
 async def test_the_intervals_of_a_continuous_dag_that_starts_now_or_later_follow_each_other(
     dsn: str, clock: FakeClock, start_date: datetime | None
@@ -110,6 +111,7 @@ async def test_why_tells_the_pause_of_a_continuous_dag(dsn: str, clock: FakeCloc
 # -- without catchup (invariant 5) ------------------------------------------------------------------
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("restarted", [False, True])
 async def test_without_catchup_a_run_that_takes_days_is_followed_by_the_latest_complete_one(
     dsn: str, clock: FakeClock, restarted: bool
@@ -136,6 +138,7 @@ def caught_up() -> DagSpec:
     return dag("d", schedule="@daily", start_date=NEW_YEAR, catchup=True, max_active_runs=1)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("restarted", [False, True])
 async def test_a_backfill_ahead_of_a_schedule_that_catches_up_leaves_no_date_out(
     dsn: str, clock: FakeClock, restarted: bool
@@ -154,6 +157,7 @@ async def test_a_backfill_ahead_of_a_schedule_that_catches_up_leaves_no_date_out
         await it.assert_consistent()
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("restarted", [False, True])
 async def test_a_backfill_that_takes_over_runs_of_the_schedule_does_not_move_it(
     dsn: str, clock: FakeClock, restarted: bool

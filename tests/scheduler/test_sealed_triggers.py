@@ -87,7 +87,7 @@ async def test_a_rotation_reaches_what_waits(dsn: str, clock: FakeClock, keys: l
 
         assert await SecretStore(it.db, Keyring(f"{new},{old}")).rotate(requested_by="me") == 2
 
-        audit = await it.fetch("SELECT args -> 'triggers' FROM command WHERE verb = 'rotate_keys'")
+        audit = await it.fetch("SELECT args -> 'triggers' FROM request WHERE verb = 'rotate_keys'")
         assert audit == [("2",)]
 
     keys.append(Keyring(new))
@@ -150,7 +150,8 @@ async def test_keys_that_are_wrong_hold_nobody_up(
 async def test_a_run_that_defers_nothing_asks_for_no_key(
     dsn: str, clock: FakeClock, keys: list[Keyring], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Keyring, "_cipher", lambda self: pytest.fail("a key was used"))
+    for use in ("encrypt", "encrypt_all", "decrypt"):
+        monkeypatch.setattr(Keyring, use, lambda *_, **__: pytest.fail("a key was used"))
     executor = ScriptedExecutor(clock, script=lambda it, attempt: it.succeed(attempt, value=1))
     async with running(dsn, clock, dag("d", *(task(f"t{i}") for i in range(20))), executor=executor) as it:
         await it.trigger("d", "r")

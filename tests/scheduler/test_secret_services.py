@@ -50,7 +50,7 @@ async def test_what_tasks_change_leaves_a_line_in_the_audit_log_without_the_valu
     await ask(db, keyring, "variable", delete="cursor")
 
     async with db.acquire() as conn:
-        lines = [dict(row) for row in await conn.fetch("SELECT * FROM command ORDER BY id")]
+        lines = [dict(row) for row in await conn.fetch("SELECT * FROM request ORDER BY id")]
     assert [line["verb"] for line in lines] == ["set_variable", "delete_variable"]
     assert {(line["requested_by"], line["state"]) for line in lines} == {("a task", "applied")}
     assert "a value" not in str(lines)

@@ -8,18 +8,20 @@ import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
+from aiosched.core.requests.requests import Request
 from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import DatabaseUnreachable, NotFound, Refused
 from aiosched.parsing import Parser
 from aiosched.scheduler import service
-from aiosched.scheduler.membership import incarnation
+from aiosched.scheduler.membership import incarnation, outage
 from aiosched.scheduler.service import Scheduler
 from aiosched.scheduler.session.events import SchedulerEvent
 from tests.db.waiting import until_true
@@ -111,10 +113,14 @@ async def test_a_listener_that_raises_does_not_stop_the_scheduler(
         assert "a bug of the application" in caplog.text
 
 
-async def test_a_bug_ends_the_scheduler_with_its_error_and_leaves_nothing_open(dsn: str, clock: FakeClock) -> None:
+@pytest.mark.fresh_database
+async def test_a_bug_that_does_not_pass_ends_the_scheduler_and_leaves_nothing_open(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def explode(attempts: object) -> None:
         raise ZeroDivisionError("a bug of an executor")
 
+    monkeypatch.setattr(outage, "PATIENCE", 0.0)
     executor = ScriptedExecutor(clock)
     executor.on_submit = explode
     scheduler = Scheduler(dsn=dsn, executor=executor, clock=clock, parse=False)
@@ -276,3 +282,25 @@ async def test_a_parser_that_meets_an_unforeseen_error_is_started_again(
         assert runs == 2
         assert scheduler.is_running
         assert scheduler.metrics.restarted_loops == 1
+
+
+async def test_a_request_from_before_the_folder_was_read_is_sent_again_though_it_is_read_by_the_answer(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer may take a second: until then the file was read, and the DAG that was not there is."""
+    original, asked = service._answer, list[str]()
+
+    async def answer_late(scheduler: Scheduler, request: Request, dag_id: str) -> dict[str, Any]:
+        asked.append(dag_id)
+        if len(asked) == 1:
+            await scheduler.read_folder()
+            raise NotFound(f"There is no DAG {dag_id!r}.")
+        return await original(scheduler, request, dag_id)
+
+    monkeypatch.setattr(service, "_answer", answer_late)
+    (tmp_path / "d.py").write_text(dag_source("d"))
+    async with Scheduler(dsn=dsn, dags_folder=tmp_path, settings=Settings()) as scheduler:
+        assert (await scheduler.trigger("d", run_id="r")).run_id == "r"
+        with pytest.raises(NotFound, match="'missing'"):
+            await scheduler.trigger("missing")
+    assert asked == ["d", "d", "missing"]

@@ -22,6 +22,8 @@ from aiosched.scheduler.service import Scheduler
 from tests.patience import PATIENCE
 from tests.scheduler.harness import Running, ScriptedExecutor, dag, running, task
 
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
+
 
 def plugin(settings: Settings) -> ScriptedExecutor:
     """What an entry point leads to."""

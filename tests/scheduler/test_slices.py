@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from aiosched.errors import Refused
-from aiosched.scheduler.session.slices import in_slices
+from aiosched.scheduler.concurrency.slices import in_slices
 
 
 class Computing:

@@ -121,7 +121,7 @@ async def test_what_cannot_be_stored_is_refused(db: Database, args: dict[str, An
 
 
 async def test_the_values_of_a_task_go_with_its_run_and_expired_ones_by_themselves(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
+    async with running(dsn, clock, dag("d"), retention=True) as it:
         await it.trigger("d", "r")
         await it.finish_all()
         (run,) = [row[0] for row in await it.fetch("SELECT id FROM dag_run")]

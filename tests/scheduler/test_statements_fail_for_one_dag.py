@@ -116,7 +116,7 @@ async def scene(
 ) -> tuple[dict[str, list[tuple[Any, ...]]], int]:
     """The results of each DAG, and how often the function has raised: only in the first part of the time."""
     raised, keys = 0, set[int]()
-    async with running(dsn, clock, *map(spec_of, NAMES), safety_poll=10.0) as it:
+    async with running(dsn, clock, *map(spec_of, NAMES), safety_poll=10.0, retention=True) as it:
         await number_runs(it)
 
         def is_meant(args: Any, options: Any) -> bool:
@@ -174,6 +174,7 @@ async def test_a_function_with_statements_that_fails_for_one_dag_concerns_no_oth
     assert {row[4] for row in found["bad"]} == {"success"}
 
 
+@pytest.mark.slow  # it tests the list of those below
 async def test_the_scene_calls_what_it_is_said_to_call(dsn: str, clock: FakeClock) -> None:
     found, raised = await scene(dsn, clock, None)
 

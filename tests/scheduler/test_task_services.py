@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Any, cast
 from unittest.mock import ANY
 
+import asyncpg
 import msgspec
 import pytest
-from harness import NEW_YEAR, Running, dag, running, task
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import GroupSpec
@@ -25,6 +25,7 @@ from aiosched.db.statements import runs
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.services import task_services
 from aiosched.scheduler.services.task_services import DatabaseServices
+from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 GROUPED = dag(
     "other",
@@ -85,8 +86,8 @@ async def test_a_task_starts_a_run_and_the_audit_log_says_which(dsn: str, clock:
             {"a": 1},
             "manual",
         )
-        (command,) = await it.fetch("SELECT requested_by FROM command WHERE dag_id = 'other'")
-        assert command["requested_by"] == "mine m"
+        (asked,) = await it.fetch("SELECT requested_by FROM request WHERE dag_id = 'other'")
+        assert asked["requested_by"] == "mine m"
 
 
 async def test_a_run_that_is_there_is_refused_and_can_be_cleared(dsn: str, clock: FakeClock) -> None:
@@ -99,6 +100,32 @@ async def test_a_run_that_is_there_is_refused_and_can_be_cleared(dsn: str, clock
         assert (await ask(it, "clear_run", dag_id="other", run_id="r"))["run_id"] == "r"
         await it.settled()
         assert await it.runs("other") == {"r": "running"}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "may"),
+    [(None, None, True), ("red", None, True), ("red", "red", True), ("red", "blue", False), (None, "blue", False)],
+)
+async def test_a_task_clears_no_run_of_another_team(
+    dsn: str, clock: FakeClock, mine: str | None, theirs: str | None, may: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever team its question names: it is that of its run."""
+    async with running(dsn, clock, dag("other"), dag("mine")) as it:
+        for dag_id, team in {"mine": mine, "other": theirs}.items():
+            async with it.db.acquire() as conn:
+                await conn.execute("INSERT INTO team (name) VALUES ($1) ON CONFLICT DO NOTHING", team or "nobodys")
+                await conn.execute("UPDATE dag SET team = $2 WHERE dag_id = $1", dag_id, team)
+        asking = (await it.trigger("mine", run_id="m")).key
+        await it.trigger("other", run_id="r")
+
+        clearing = ask(it, "clear_run", run=asking, dag_id="other", run_id="r", team="blue")
+        if may:
+            assert await clearing == {"run_id": "r"}
+            return
+        with pytest.raises(Refused, match=r"cleared by DAGs of its team 'blue', and not by mine m: .*reset_dag_run"):
+            await clearing
+        assert "a task of mine m asked to clear runs of 'other' of the team 'blue'" in caplog.text
+        assert not await it.fetch("SELECT 1 FROM request WHERE verb = 'clear'")
 
 
 async def test_what_cannot_be_triggered_says_why(dsn: str, clock: FakeClock) -> None:
@@ -168,7 +195,7 @@ class CountedDatabase:
     async def acquire(self) -> AsyncIterator[DatabaseConnection]:
         self.acquired += 1
         if self.broken:
-            raise OSError("no connection")
+            raise asyncpg.ConnectionFailureError("no connection")
         async with self.db.acquire() as conn:
             yield conn
 

@@ -36,7 +36,7 @@ async def test_a_run_is_a_trace_with_a_span_for_each_attempt(dsn: str) -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
 
     async with Scheduler(dsn=dsn, dags=[sales()]) as scheduler:
-        session = scheduler._session
+        session = scheduler.session
         assert isinstance(session, Session)
         session.tracing = open_tracing(provider)
         await scheduler.trigger("sales", run_id="one")

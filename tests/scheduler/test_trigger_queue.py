@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from aiosched.clock import FakeClock
+from aiosched.core.figures.metrics import Metrics
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements import inbox
-from aiosched.scheduler.session.trigger_queue import TriggerQueue
-from aiosched.scheduler.state.attempts import Attempts
-from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.attempts.attempts import Attempts
+from aiosched.scheduler.memory.trigger_queue import TriggerQueue
 from tests.scheduler.harness import Running, dag, running, task
 
 
@@ -58,7 +58,7 @@ async def test_a_trigger_that_waits_for_a_place_is_not_handed_out_when_the_lease
 
         async with it.db.acquire() as conn:  # makes room for the other one, and queues nothing
             args = {"run_ids": ["r"], "task_ids": ["a"], "state": "success"}
-            await inbox.add_command(conn, verb="mark_tasks", dag_id="d", args=args, requested_by="test")
+            await inbox.send_request(conn, verb="mark_tasks", dag_id="d", args=args, requested_by="test")
         await it.until(lambda: it.session is not over and it.session.locks.ready.is_set(), "the next incarnation")
         await it.settled()
 

@@ -90,7 +90,7 @@ async def test_a_trigger_of_a_run_that_is_gone_is_stopped(dsn: str, clock: FakeC
         for table, key in (("deferred_trigger", "run_id"), ("task_instance", "run_id"), ("dag_run", "id")):
             await it.execute(f"DELETE FROM {table} WHERE {key} IS NOT NULL")
         await it.execute("DELETE FROM dag")
-        it.scheduler._dags_changed(["d"])
+        it.dags_changed("d")
         await it.settled()
 
         await it.advance(61)

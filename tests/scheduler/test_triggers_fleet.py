@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Outcome
 from tests.scheduler.harness import Running, dag, dag_in, running
 
-pytestmark = pytest.mark.usefixtures("looks_often")
-
 
 async def balanced(first: Running, second: Running) -> None:
     def share(it: Running) -> int:
-        session = it.scheduler._session
+        session = it.scheduler.session
         return 0 if session is None else len(session.cache.partitions)
 
     await first.until(lambda: share(first) == share(second) == PARTITIONS // 2, "equal shares")
@@ -100,7 +96,7 @@ async def test_a_callback_is_delivered_by_one_owner_although_partitions_move(dsn
                     for callback in list(it.executor.callbacks.values()):
                         it.executor.report(callback, Outcome.SUCCESS)
                         ran.append(callback.key.try_number)
-                    if it.scheduler._session is not None:
+                    if it.scheduler.session is not None:
                         await it.settled()
             await balanced(first, second)
 

@@ -10,7 +10,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec
 from aiosched.db.server.engine import Database
-from aiosched.errors import Refused
+from aiosched.errors import NotFound, Refused
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running, task
 
 HOUR = timedelta(hours=1)
@@ -285,13 +285,13 @@ async def test_the_figures_name_and_count_what_is_left_alone(dsn: str, db: Datab
     await register(db, hourly(), dag("other"))
     await spoil(db)
     async with running(dsn, clock) as it:
-        (text,) = it.scheduler._figures()["left_alone"]
+        (text,) = it.scheduler.figures()["left_alone"]
         assert "'d'" in text
         assert it.scheduler.metrics.unreadable_rows == 1
 
         await register(db, hourly("a", "b"))
         await it.until(lambda: "d" in it.session.cache.dags, "a readable version")
-        assert it.scheduler._figures()["left_alone"] == []
+        assert it.scheduler.figures()["left_alone"] == []
 
 
 async def test_a_version_that_is_not_there_is_named(dsn: str, db: Database, clock: FakeClock) -> None:
@@ -308,3 +308,13 @@ async def test_a_version_that_is_not_there_is_named(dsn: str, db: Database, cloc
         await it.trigger("other", "r")
         await it.finish("a", dag_id="other")
         assert await it.runs("other") == {"r": "success"}
+
+
+@pytest.mark.parametrize("run_id", [None, "r"])
+async def test_why_of_a_dag_without_a_version_says_so(dsn: str, clock: FakeClock, run_id: str | None) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        await it.execute("UPDATE dag SET version_id = NULL")
+
+        with pytest.raises(NotFound, match="DAG 'd' has no version"):
+            await it.scheduler.why("d", run_id)

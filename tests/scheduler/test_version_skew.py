@@ -19,10 +19,7 @@ from aiosched.db.statements.run_changes import read_runs
 from aiosched.errors import Refused
 from aiosched.scheduler.partitions.unreadable_reports import PATIENCE
 from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
-from tests.scheduler.test_handover import _give_everything
 from tests.scheduler.test_unreadable_versions import errors, left_running, rows
-
-pytestmark = pytest.mark.usefixtures("looks_often")
 
 POLL = 11.0  # seconds, after which the scheduler has looked at its inbox
 
@@ -71,6 +68,7 @@ UNREADABLE = [
 ]
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("body", UNREADABLE)
 async def test_a_report_that_cannot_be_read_is_kept_and_harms_nothing_else(
     dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture, body: dict[str, Any]
@@ -78,7 +76,7 @@ async def test_a_report_that_cannot_be_read_is_kept_and_harms_nothing_else(
     async with running(dsn, clock, chain("d", 2), dag("other")) as first:
         await first.trigger("d", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             attempt = await first.attempt("t0")
 
             await send(first, attempt, **body)
@@ -99,7 +97,7 @@ async def test_an_attempt_whose_report_nobody_reads_is_lost_in_the_end(dsn: str,
     async with running(dsn, clock, chain("d", 1)) as first:
         await first.trigger("d", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
             await send(first, await first.attempt("t0"), "teleported")
             await second.until(lambda: second.scheduler.metrics.unreadable_rows == 1, "the report to be noticed")
             await second.advance(PATIENCE - 1)
@@ -120,16 +118,15 @@ async def test_an_attempt_whose_report_cannot_be_read_is_lost_when_its_sender_ha
 ) -> None:
     async with running(dsn, clock, chain("d", 1)) as second:
         async with running(dsn, clock, settle=False) as first:
-            await _give_everything(second, first)
+            await second.give_everything(first)
             await first.trigger("d", "r")
-            second.scheduler._draining = second.session.membership.draining = False
-            await second.execute("UPDATE scheduler SET draining = false")
-            await _give_everything(first, second)
+            await second.drain_no_more()
+            await first.give_everything(second)
             attempt = await first.attempt("t0")
             await send(first, attempt, "teleported")
             await second.until(lambda: second.scheduler.metrics.unreadable_rows == 1, "the report to be noticed")
-            first.scheduler._attempts.remote.partitions.clear()  # as far as it knows, it has sent the end
-            first.scheduler._attempts.in_flight.clear()
+            first.session.env.attempts.remote.partitions.clear()  # as far as it knows, it has sent the end
+            first.session.env.attempts.in_flight.clear()
 
         await second.finish("t0")
 
@@ -142,7 +139,7 @@ async def test_a_report_with_fields_that_are_unknown_here_is_applied(dsn: str, c
     async with running(dsn, clock, chain("d", 1)) as first:
         await first.trigger("d", "r")
         async with running(dsn, clock, settle=False) as second:
-            await _give_everything(first, second)
+            await first.give_everything(second)
 
             await send(first, await first.attempt("t0"), energy=9.5, xcoms=[])
 
@@ -383,7 +380,7 @@ def test_what_is_no_number_in_a_notification_is_ignored() -> None:
 async def test_notifications_of_other_versions_end_nothing(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("other")) as it:
         for channel in ("aiosched_news", "aiosched_applied", "aiosched_runs"):
-            for payload in ("", "x", "dags x,y", "commands 1:2", "moons 7", "slots a", "5,six"):
+            for payload in ("", "x", "dags x,y", "requests 1:2", "moons 7", "slots a", "5,six"):
                 await it.execute("SELECT pg_notify($1, $2)", channel, payload)
 
         assert await works(it)

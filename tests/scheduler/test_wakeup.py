@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.scheduler.state import wakeup as wakeup_module
-from aiosched.scheduler.state.wakeup import Timers, Wakeup, run_loop
+from aiosched.scheduler.concurrency import wakeup as wakeup_module
+from aiosched.scheduler.concurrency.wakeup import Timers, Wakeup, run_loop
 from tests.patience import PATIENCE
 from tests.scheduler.harness import dag, running
 

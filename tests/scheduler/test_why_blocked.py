@@ -12,8 +12,10 @@ from aiosched import Scheduler
 from aiosched.config import Settings
 from aiosched.core.values.states import RunState
 from aiosched.core.why.explanation import Verdict
-from aiosched.db.queries.status import list_schedulers
+from aiosched.db.queries.schedulers import list_schedulers
 from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
 
 DAG = """
 import asyncio, os

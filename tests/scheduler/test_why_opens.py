@@ -17,7 +17,7 @@ from aiosched.core.values.messages import Deferral, Outcome
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, TaskState
 from aiosched.core.why.explanation import Explanation, Gate
 from aiosched.db.people.pools import get_pool, set_pool
-from aiosched.scheduler.membership.notifications import recheck_pools
+from aiosched.scheduler.loops.notifications import recheck_pools
 from tests.conftest import NIGHTLY
 from tests.scheduler.harness import Running, dag, running, task
 
@@ -52,6 +52,7 @@ def random_dag(dice: random.Random) -> DagSpec:
     return dag("d", *tasks, **limits)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_whoever_waits_is_told_what_to_open(seed: int, dsn: str, clock: FakeClock) -> None:
     dice = random.Random(seed)

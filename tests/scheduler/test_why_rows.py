@@ -171,3 +171,23 @@ async def test_limits_are_those_of_the_newest_version_and_count_all_runs(dsn: st
 
         assert gate_of(said, "DAG limit").detail == "2 of 2 active (max_active_tasks)"
         assert sorted(holder.label for holder in first(said).holders) == ["d old a", "d old b"]
+
+
+async def test_a_previous_run_with_a_row_of_no_task_is_one_that_cannot_be_read(dsn: str, clock: FakeClock) -> None:
+    """Neither asking nor scheduling fails with it: what depends on that run waits."""
+    async with running(dsn, clock, dag("d", task("again", depends_on_past=True))) as it:
+        await it.trigger("d", "r1", logical_date=NEW_YEAR)
+        await it.finish("again")
+        await it.settled()
+        async with it.db.acquire() as conn:
+            await conn.execute(
+                "INSERT INTO task_instance (run_id, task_index, map_index, state) "
+                "SELECT id, 99, -1, 'success' FROM dag_run WHERE run_id = 'r1'"
+            )
+        await it.trigger("d", "r2", logical_date=NEW_YEAR.replace(hour=1))
+        await it.settled()
+
+        said = await it.scheduler.why("d", "r2", "again")
+
+        assert first(said).name == "previous run"
+        assert (await it.states("r2"))["again"] is None

@@ -12,8 +12,6 @@ from aiosched.db.server.engine import Database
 from tests.db.waiting import until_a_lock_is_awaited
 from tests.scheduler.harness import Running, chain, dag_in, running
 
-pytestmark = pytest.mark.usefixtures("looks_often")
-
 
 async def _two_with_a_chain(first: Running, second: Running) -> tuple[Running, str]:
     """The owner of a chain of two tasks whose first task runs, and its DAG."""

@@ -96,15 +96,16 @@ class HostileRequests:
         kind = self._random.random()
         if kind < 0.1:
             return self._no_json()
-        value = self._fitting(schema) if kind < 0.75 else self._odd(3)
+        value = self._fitting(schema) if kind < 0.75 else self.odd(3)
         if 0.2 < kind < 0.75:
-            value = self._spoiled(value)
+            value = self.spoiled(value)
         return json.dumps(value, ensure_ascii=self._random.random() < 0.5).encode("utf-8", "surrogatepass")
 
     def _no_json(self) -> bytes:
         return self._random.choice((*NO_BODIES, self._random.randbytes(200)))
 
-    def _odd(self, depth: int) -> Any:
+    def odd(self, depth: int = 3) -> Any:
+        """A value that nobody expects."""
         chance = self._random
         kind = chance.randrange(9 if depth else 5)
         if kind == 0:
@@ -116,21 +117,21 @@ class HostileRequests:
         if kind == 5:
             return _nested(chance.choice((10, 63, 64, 65, 400)), chance.random() < 0.5)
         if kind == 6:
-            return [self._odd(depth - 1) for _ in range(chance.choice((1, 2, 30)))]
+            return [self.odd(depth - 1) for _ in range(chance.choice((1, 2, 30)))]
         if kind == 7:
             return ["x" * 1_000] * chance.choice((10, 300))
-        return {str(chance.choice(ODD_TEXTS))[:300]: self._odd(depth - 1) for _ in range(chance.choice((1, 3, 30)))}
+        return {str(chance.choice(ODD_TEXTS))[:300]: self.odd(depth - 1) for _ in range(chance.choice((1, 3, 30)))}
 
-    def _spoiled(self, value: Any) -> Any:
+    def spoiled(self, value: Any) -> Any:
         """`value` with one place in it replaced."""
         chance = self._random
         if isinstance(value, dict) and value and chance.random() < 0.8:
             key = chance.choice(list(value))
-            return {**value, key: self._spoiled(value[key])}
+            return {**value, key: self.spoiled(value[key])}
         if isinstance(value, list) and value and chance.random() < 0.6:
             at = chance.randrange(len(value))
-            return [*value[:at], self._spoiled(value[at]), *value[at + 1 :]]
-        return self._odd(3)
+            return [*value[:at], self.spoiled(value[at]), *value[at + 1 :]]
+        return self.odd(3)
 
     def _fitting(self, schema: Mapping[str, Any], depth: int = 6) -> Any:
         """A value that the schema allows, more or less."""

@@ -19,13 +19,13 @@ from aiosched.db.crypto.keyring import new_key
 from aiosched.db.people.accounts import create_user
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
-from aiosched.web import openapi
 from aiosched.web.auth.passwords import hash_password
 from tests.cli.conftest import Cli
+from tests.cli.records import add_dag
 from tests.cli.test_output_everywhere import commands
 from tests.web.logins import PASSWORD, log_in
+from tests.web.walks import DOCUMENT
 
-DOCUMENT = json.loads(openapi.text())
 WRITING = {
     (method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods if method != "get"
 }
@@ -43,6 +43,7 @@ class Call(NamedTuple):
 
 DAG_ID, RUN = {"dag_id": "d"}, {"dag_id": "d", "run": "r"}
 TASK = {**RUN, "task_id": "a"}
+SCHEDULE = {**DAG_ID, "name": "n"}
 BACKFILL = {"dag_id": "d", "from_date": "2026-01-01T00:00:00Z", "to_date": "2026-01-01T00:00:00Z"}
 CALLS = [
     Call("POST", "/users", "user.created", {"name": "bob", "password": PASSWORD, "role": "viewer"}),
@@ -70,6 +71,7 @@ CALLS = [
     Call("PATCH", "/dags/{dag_id}", "request.pause", {"is_paused": True}, DAG_ID),
     Call("PATCH", "/dags/{dag_id}", "request.unpause", {"is_paused": False}, DAG_ID),
     Call("POST", "/dags/{dag_id}/runs", "request.trigger", {"run_id": "r"}, DAG_ID),
+    Call("POST", "/dags/{dag_id}/runs/batch", "request.trigger", {"runs": [{"run_id": "b"}]}, DAG_ID),
     Call("PUT", "/dags/{dag_id}/runs/{run}/note", "request.set_note", {"note": "n"}, RUN),
     Call("PUT", "/dags/{dag_id}/runs/{run}/tasks/{task_id}/note", "request.set_note", {"note": "n"}, TASK),
     Call("POST", "/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered", "request.render", {}, TASK),
@@ -84,6 +86,10 @@ CALLS = [
     Call("POST", "/backfills/{number}/pause", "request.backfill_pause", {}, {"number": 1}),
     Call("POST", "/backfills/{number}/resume", "request.backfill_resume", {}, {"number": 1}),
     Call("POST", "/backfills/{number}/cancel", "request.backfill_cancel", {}, {"number": 1}),
+    Call("PUT", "/dags/{dag_id}/schedules/{name}", "request.schedule_set", {"every": 60}, SCHEDULE),
+    Call("POST", "/dags/{dag_id}/schedules/{name}/pause", "request.schedule_pause", {}, SCHEDULE),
+    Call("POST", "/dags/{dag_id}/schedules/{name}/resume", "request.schedule_resume", {}, SCHEDULE),
+    Call("DELETE", "/dags/{dag_id}/schedules/{name}", "request.schedule_remove", places=SCHEDULE),
     Call("POST", "/commands/{number}/withdraw", "request.withdrawn", {}, {"number": "waiting"}),
     Call("DELETE", "/dags/{dag_id}", "request.delete_dag", places=DAG_ID),
     Call("DELETE", "/sessions/{session}", "session.ended", places={"session": 1}),
@@ -119,7 +125,7 @@ async def newest(db: Database) -> list[AuditEntry]:
 
 async def test_each_call_leaves_an_entry_with_who_it_was(scheduler: Scheduler, db: Database) -> None:
     async with db.acquire() as conn:
-        waiting = await conn.fetchval("INSERT INTO command (verb, requested_by) VALUES ('pause', 'x') RETURNING id")
+        waiting = await conn.fetchval("INSERT INTO request (verb, requested_by) VALUES ('pause', 'x') RETURNING id")
     app = FastAPI()
     app.mount("/flows", scheduler.web_app())
     transport = httpx2.ASGITransport(app=app)
@@ -157,6 +163,7 @@ DIRECT: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # arguments, inp
     "users ungrant": (("bob", "--tag", "etl"), None, "grant.deleted"),
     "teams create": (("alpha",), None, "team.created"),
     "teams add-folder": (("alpha", "sales"), None, "team.folder.added"),
+    "teams move-dag": (("gone", "--team", "alpha"), None, "dag.moved"),
     "teams remove-folder": (("alpha", "sales"), None, "team.folder.removed"),
     "teams delete": (("alpha", "--yes"), None, "team.deleted"),
     "tokens create": (("bob",), None, "token.created"),
@@ -183,6 +190,7 @@ DIRECT: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # arguments, inp
     "audit export": ((), None, "audit.exported"),
     "db rotate-keys": ((), None, "request.rotate_keys"),
     "db rotate-signing-key": ((), None, "request.rotate_signing_key"),
+    "db fleet": (("--accept-former",), None, "database.changed"),
     "db clean": (("--before", "2021-01-01", "--yes"), None, "database.changed"),
     "db reset": (("--yes",), None, "database.changed"),
 }
@@ -191,6 +199,7 @@ ASKING = {
     "dags trigger", "dags pause", "dags unpause", "dags delete", "dags release", "runs clear", "runs mark", "runs note",
     "runs cancel", "runs bulk", "tasks clear", "tasks mark", "tasks note", "tasks bulk", "inputs answer", "assets emit",
     "backfill create", "backfill pause", "backfill resume", "backfill cancel",
+    "schedules set", "schedules pause", "schedules resume", "schedules remove",
 }  # fmt: skip
 OTHERWISE = {  # why there is no row above
     "init": "writes files of an author",
@@ -225,10 +234,12 @@ def test_each_command_leaves_an_entry_with_who_it_was(on_db: Cli, monkeypatch: p
 
     async def prepare(db: Database) -> None:
         await create_user(db, "bob", "viewer", "x")
+        await add_dag(db, "gone")
         async with db.acquire() as conn:
-            await conn.execute("INSERT INTO command (verb, requested_by) VALUES ('pause', 'x')")
+            await conn.execute("UPDATE dag SET is_stale = true")
+            await conn.execute("INSERT INTO request (verb, requested_by) VALUES ('pause', 'x')")
             await conn.execute("INSERT INTO alert_rule (name, kind, notifier) VALUES ('late', 'run_late', 'ops')")
-            old = "INSERT INTO command (verb, requested_by, state, created_at) VALUES ('pause', 'x', 'applied', $1)"
+            old = "INSERT INTO request (verb, requested_by, state, created_at) VALUES ('pause', 'x', 'applied', $1)"
             await conn.execute(old, datetime(2020, 1, 1, tzinfo=UTC))
 
     on_db.work(prepare)

@@ -19,7 +19,7 @@ from aiosched.db.audit import reading, repeated
 from aiosched.db.audit.entries import NewEntry, record
 from aiosched.db.audit.reading import AuditEntry, EntrySelection
 from aiosched.db.people.accounts import create_user
-from aiosched.db.schema import audit_schema
+from aiosched.db.schema import tables
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_password
@@ -135,14 +135,14 @@ async def test_users_and_tokens_are_in_the_log_with_who_changed_them(app: FastAP
 
 async def test_an_answered_request_is_in_the_log_with_its_actor_and_without_its_conf(db: Database) -> None:
     insert = """
-        INSERT INTO command (dag_id, partition, verb, args, requested_by, reason, address, session_id)
+        INSERT INTO request (dag_id, partition, verb, args, requested_by, reason, address, session_id)
         VALUES ('etl', 1, 'trigger', $1, 'api:ada', 'why not', '192.0.2.1', 7) RETURNING id
     """
     async with db.acquire() as conn:
         args = {"run_id": "r1", "conf": {"password": "hunter2"}, "unpause": True}
         number = await conn.fetchval(insert, json.dumps(args))
         assert await entries(db) == []
-        await conn.execute("UPDATE command SET state = 'applied', applied_at = now() WHERE id = $1", number)
+        await conn.execute("UPDATE request SET state = 'applied', applied_at = now() WHERE id = $1", number)
 
     (entry,) = await entries(db)
     assert brief(entry) == ("request.trigger", "api:ada", "r1", "done")
@@ -154,8 +154,8 @@ async def test_an_answered_request_is_in_the_log_with_its_actor_and_without_its_
 @pytest.mark.parametrize("args", ['{"\\u0000": 1}', "[1]", '"x"', '{"a": "' + "x" * 200_000 + '"}', "{}"])
 async def test_arguments_that_cannot_be_read_cost_no_request_its_answer(db: Database, args: str) -> None:
     async with db.acquire() as conn:
-        await conn.execute("INSERT INTO command (verb, args, requested_by) VALUES ('trigger', $1, 'x')", args)
-        await conn.execute("UPDATE command SET state = 'refused'")
+        await conn.execute("INSERT INTO request (verb, args, requested_by) VALUES ('trigger', $1, 'x')", args)
+        await conn.execute("UPDATE request SET state = 'refused'")
 
     (entry,) = await entries(db)
     assert entry.result == "refused"
@@ -202,9 +202,9 @@ async def test_the_role_of_the_application_adds_reads_and_purges_and_nothing_els
     async with db.transaction() as conn:
         await insert_old(conn, 2)
         await conn.execute("CREATE ROLE audit_application")
-        for table, rights in audit_schema.GRANTS.items():
+        for table, rights in tables.GRANTS.items():
             await conn.execute(f"GRANT {', '.join(rights)} ON {table} TO audit_application")
-        for function, rights in audit_schema.FUNCTION_GRANTS.items():
+        for function, rights in tables.FUNCTION_GRANTS.items():
             await conn.execute(f"GRANT {', '.join(rights)} ON FUNCTION {function} TO audit_application")
         await conn.execute("SET LOCAL ROLE audit_application")
 
@@ -267,4 +267,4 @@ def test_the_documentation_has_the_rights_of_the_schema() -> None:
         name: tuple(rights.strip().split(", ")) for names, rights in rows for name in re.findall(r"`(.+?)`", names)
     }
 
-    assert found == {**audit_schema.GRANTS, **audit_schema.FUNCTION_GRANTS}
+    assert found == {**tables.GRANTS, **tables.FUNCTION_GRANTS}

@@ -36,7 +36,8 @@ import signal
 import socket
 from pathlib import Path
 
-from aiosched import DAG, BashOperator, Variable, task
+from aiosched import DAG, BaseOperator, BashOperator, Variable, task
+from aiosched.triggers import BaseTrigger, TriggerEvent
 
 FOLDER, HOME = Path(__FOLDER__), Path(__FOLDER__, "home")
 
@@ -92,9 +93,24 @@ def look(where):
     Path(FOLDER, "found", f"{where}-{os.getpid()}.json").write_text(json.dumps(found))
 
 
+class Looks(BaseTrigger):
+    async def run(self):
+        look("trigger")
+        yield TriggerEvent(1)
+
+
+class Defers(BaseOperator):
+    def execute(self, context):
+        self.defer(trigger=Looks(), method_name="go_on")
+
+    def go_on(self, context, event=None):
+        look("resumed")
+
+
 look("import")
 REGION = Variable.get("region")
-with DAG("looks", schedule="@once", start_date="2026-01-01", catchup=True):
+called = {"on_success_callback": lambda context: look("callback")}
+with DAG("looks", schedule="@once", start_date="2026-01-01", catchup=True, **called):
 
     @task
     def plain():
@@ -112,6 +128,7 @@ with DAG("looks", schedule="@once", start_date="2026-01-01", catchup=True):
     BashOperator(task_id="bash", bash_command="id -u > __FOLDER_TEXT__/found/bash.txt; echo said by bash {{ run_id }}")
     plain() >> own_log()
     later()
+    Defers(task_id="defers")
 '''
 
 
@@ -141,6 +158,7 @@ def command_line(folder: Path, *words: str, prefix: Sequence[str] = ()) -> dict[
     """A command of a Python that others can run, in the folder."""
     env = {**environment(), "AIOSCHED_HOME": str(folder / "home"), "AIOSCHED_DAGS": str(folder / "dags")}
     env["AIOSCHED__CORE__KILLED_TASK_CLEANUP_TIME"] = "1"
+    env["AIOSCHED__CORE__PLUGINS_FOLDER"] = str(folder / "plugins")
     return {"args": [*prefix, shared_python(), "-m", "aiosched", *words], "cwd": folder, "env": env, "text": True}
 
 
@@ -168,13 +186,17 @@ def test_code_that_runs_as_another_user_reaches_nothing_of_the_scheduler(folder:
         assert done.returncode == 0, done.stderr
     (port,) = re.findall(r"^port = (\d+)", (folder / "home" / "pg" / "postgresql.conf").read_text(), re.MULTILINE)
     code = ATTACKS.replace("__FOLDER__", repr(str(folder))).replace("__FOLDER_TEXT__", str(folder))
-    (folder / "dags" / "looks.py").write_text(code.replace("__PORT__", port))
+    code = code.replace("__PORT__", port)
+    (folder / "dags" / "looks.py").write_text(code)
+    (folder / "plugins").mkdir()
+    looks, _, _ = code.partition("class Looks")
+    (folder / "plugins" / "spy.py").write_text(f'{looks}\nlook("plugin")\n')
 
     served = aiosched(folder, "serve", "--no-web", "--until-idle", "-o", "json")
 
     assert served.returncode == 0, served.stderr
     seen = found_in(folder)
-    assert seen.keys() == {"import", "plain", "later"}
+    assert seen.keys() == {"import", "plugin", "plain", "later", "trigger", "resumed", "callback"}
     for where, found in seen.items():
         assert found["reached"] == [], where
         assert found["uid"] == nobody().uid, where
@@ -186,6 +208,10 @@ def test_code_that_runs_as_another_user_reaches_nothing_of_the_scheduler(folder:
     assert "said by plain in eu-west-1" in shown.stdout, shown.stderr
     assert "said by bash" in aiosched(folder, "tasks", "logs", "looks", "latest", "bash").stdout
     assert "said by a child" in aiosched(folder, "tasks", "logs", "looks", "latest", "own_log").stdout
+    checked = aiosched(folder, "doctor", "-o", "json")
+    assert "plugins" in checked.stdout, checked.stderr
+    plugins = [json.loads(file.read_text()) for file in (folder / "found").glob("plugin-*.json")]
+    assert {(found["uid"], *found["reached"]) for found in plugins} == {(nobody().uid,)}
     logs = list((folder / "home" / "logs").rglob("*.log"))
     assert {log.stat().st_uid for log in logs} == {0}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from aiosched.config.secret_environment import secret_variables, without_secrets
 from aiosched.db.crypto.keyring import new_key
 from tests.cli.serving import serve
+from tests.patience import PATIENCE
 
 DAGS = '''
 """Everywhere where code of authors runs, it writes down all environments that it can read."""
@@ -109,3 +112,62 @@ def test_only_variables_of_secret_settings_are_withheld() -> None:
 
     assert without_secrets(kept | dict.fromkeys(secret_variables(), "secret")) == kept
     assert {"AIOSCHED_DSN", "AIOSCHED__DATABASE__DSN__FILE", "AIOSCHED__WEB__ADMIN_PASSWORD"} <= secret_variables()
+
+
+ABOVE = """
+import os, subprocess, sys
+from aiosched.config.secret_environment import exposed_to, processes_above
+for uid in (os.geteuid(), 0, 65534):
+    print([(each.program, each.variables) for each in exposed_to(uid, processes_above())])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_started_the_service_and_still_shows_its_secrets_is_found() -> None:
+    env = {"PATH": os.environ["PATH"], "AIOSCHED_DSN": "postgresql://me:pw@db", "AIOSCHED_HOME": "/srv"}
+    env |= {"AIOSCHED__SECRETS__FERNET_KEYS__FILE": "/run/keys", "AIOSCHED__WEB__ADMIN_PASSWORD": "***"}
+    env["AIOSCHED__CELERY__KEYS__FILE"] = "/run/secrets/celery_keys"
+    command = ["sh", "-c", '"$0" -c "$1"; true', sys.executable, ABOVE]  # a shell that stays
+
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    shown = str([("sh", ("AIOSCHED_DSN",))])
+    assert said == [shown, shown, shown if os.geteuid() == 65534 else "[]"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_start_says_that_a_shell_above_shows_a_secret(dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "dags").mkdir()
+    env = {**os.environ, "AIOSCHED_DSN": dsn, "AIOSCHED_HOME": str(tmp_path / "home")}
+    serve = f"{shlex.quote(sys.executable)} -m aiosched serve --no-web --until-idle"
+
+    for command, warns in ((f"{serve}; true", True), (f"exec {serve}", False)):
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert done.returncode == 0, done.stderr
+        said = "tasks can read secret settings: process" in done.stderr
+        assert said is warns, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_celery_worker_says_the_same_unless_its_secrets_are_in_files(tmp_path: Path, *, in_file: bool) -> None:
+    pytest.importorskip("celery", reason="Celery is not installed: pip install 'celery[redis]'")
+    (tmp_path / "dags").mkdir()
+    secrets = {"AIOSCHED__CELERY__KEYS": new_key(), "AIOSCHED__CELERY__BROKER": "redis://:sesame@127.0.0.1:1/0"}
+    if in_file:
+        for name in list(secrets):
+            (tmp_path / name).write_text(secrets.pop(name))
+            secrets[f"{name}__FILE"] = str(tmp_path / name)
+    env = {**os.environ, **secrets, "AIOSCHED_HOME": str(tmp_path), "AIOSCHED_DAGS": str(tmp_path / "dags")}
+
+    command = f"{shlex.quote(sys.executable)} -P -m celery -A aiosched.executors.celery report; true"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE
+    )
+
+    assert ("tasks can read secret settings: process" in done.stderr) is not in_file, done.stderr
+    assert "sesame" not in done.stdout + done.stderr

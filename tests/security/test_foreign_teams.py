@@ -5,6 +5,7 @@ Every route of the application is asked; one that this test does not know fails 
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -23,16 +24,20 @@ from aiosched.db.people import accounts
 from aiosched.db.people.secrets import SecretStore
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import run_changes
-from aiosched.web.airflow_api import answering
+from aiosched.web.airflow_api import answering, paging
+from aiosched.web.airflow_api import pools as airflow_pools
+from aiosched.web.airflow_api import secrets as airflow_secrets
 from aiosched.web.app import make_app
-from aiosched.web.auth import sight
+from aiosched.web.auth import visibility
 from aiosched.web.auth.access import Principal, RoleScope, role_of, rule_of
 from aiosched.web.auth.known_dags import KnownDags
-from aiosched.web.auth.passwords import hash_token, new_token
+from aiosched.web.auth.passwords import hash_password, hash_token, new_token
 from aiosched.web.requests import request_client
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.views import live
+from tests.cli.records import insert
 from tests.security.two_teams import LESS, OURS, ROLES, THEIRS, Asked, SeededTeam, add_members, all_routes, seed_team
+from tests.web.logins import PASSWORD
 
 # They say nothing about a team to anybody, or do not end.
 SAY_NOTHING: Final = frozenset({"/openapi.json", "/stream"})
@@ -112,7 +117,7 @@ def test_every_route_says_where_its_role_is_needed(app: FastAPI) -> None:
 
 def test_every_route_that_filters_asks_what_its_sender_may_see(app: FastAPI) -> None:
     def asks(dependant: Dependant) -> bool:
-        return dependant.call is sight._sight or any(map(asks, dependant.dependencies))
+        return dependant.call is visibility._visible or any(map(asks, dependant.dependencies))
 
     blind = [
         str(asked)
@@ -142,6 +147,57 @@ async def test_no_answer_names_what_another_team_has(
     assert told == []
 
 
+def told_by_cursor(cursor: str) -> str:
+    return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+
+
+@pytest.mark.parametrize("own", [0, 1])
+async def test_no_page_or_cursor_tells_of_what_cannot_be_seen(
+    db: Database, app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam], own: int
+) -> None:
+    """Each page but the last is full, and cursors, which are no secrets, name what was shown."""
+    team, foreign = teams[own], teams[1 - own].marker
+    await accounts.create_user(db, "eve", "none", None, kind="service")
+    await grants.add_grant(db, "eve", RoleGrant.parse(f"viewer@team:{team.of('team')}"))
+    token = new_token()
+    await accounts.create_token(db, "eve", "test", hash_token(token), "admin", None)
+    client._tokens["eve"] = token
+    told, paged = [], 0
+    for asked in filter(needs_a_login, all_routes(app)):
+        parameters = {parameter.name for parameter in asked.route.dependant.query_params}
+        if asked.method != "GET" or not {"limit", "cursor"} <= parameters or "dag_id" in asked.path:
+            continue
+        paged += 1
+        query: dict[str, Any] = team.query(asked.path) | {"limit": 1}
+        for _ in range(20):
+            answer = await client.send("eve", "GET", asked.prefix + team.in_path(asked.path), params=query)
+            found = answer.json()
+            if (cursor := found.get("next_cursor")) is None:
+                break
+            if foreign in told_by_cursor(cursor) or not found["items"]:
+                told.append(f"{asked}: {answer.text[:100]} {told_by_cursor(cursor)}")
+            query["cursor"] = cursor
+
+    assert told == []
+    assert paged > 10
+
+
+@pytest.mark.parametrize("kind", ["variables", "connections", "pools"])
+async def test_a_numbered_list_is_not_too_long_by_what_cannot_be_seen(
+    client: Client, teams: tuple[SeededTeam, SeededTeam], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    theirs = await client.send("boss", "GET", f"/api/v2/{kind}")
+    ours = await client.send("editor", "GET", f"/api/v2/{kind}")
+    number = ours.json()["total_entries"]
+    assert number < theirs.json()["total_entries"]
+    for module in (paging, airflow_pools, airflow_secrets):
+        monkeypatch.setattr(module, "MOST", number)
+
+    again = await client.send("editor", "GET", f"/api/v2/{kind}", params={"limit": 1})
+
+    assert (again.status_code, again.json().get("total_entries")) == (200, number)
+
+
 async def test_the_same_answers_name_a_team_to_those_who_may_see_it(
     app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam]
 ) -> None:
@@ -159,7 +215,8 @@ async def test_the_same_answers_name_a_team_to_those_who_may_see_it(
     assert silent == []
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.slow(but_first=True)
+@pytest.mark.parametrize("role", ["operator", *sorted({*ROLES} - {"operator"})])
 async def test_each_role_may_do_for_its_team_what_the_route_says_and_nothing_for_another(
     app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam], role: str
 ) -> None:
@@ -194,6 +251,29 @@ async def test_what_does_not_exist_and_what_belongs_to_others_answer_the_same(
             different.append(f"{asked}: {codes}")
 
     assert different == []
+
+
+@pytest.mark.parametrize(
+    ("role", "own", "status"), [("viewer", False, 403), ("viewer", True, 200), ("operator", False, 200)]
+)
+async def test_a_request_about_no_dag_is_withdrawn_by_its_sender_or_with_the_role_everywhere(
+    db: Database, client: Client, teams: tuple[SeededTeam, SeededTeam], role: str, own: bool, status: int
+) -> None:
+    """The role operator for one team is not enough, however much is seen."""
+    await accounts.create_user(db, "eve", role, await hash_password(PASSWORD))
+    await grants.add_grant(db, "eve", RoleGrant.parse(f"operator@team:{teams[0].of('team')}"))
+    token = new_token()
+    await accounts.create_token(db, "eve", "test", hash_token(token), "admin", None)
+    client._tokens["eve"] = token
+    async with db.acquire() as conn:
+        row = {"verb": "x", "args": {}, "requested_by": "api:eve" if own else "api:boss"}
+        number = await insert(conn, "request", row, returning="id")
+
+    answer = await client.send("eve", "POST", f"/api/v1/commands/{number}/withdraw")
+
+    assert answer.status_code == status, answer.text
+    state = (await client.send("boss", "GET", f"/api/v1/commands/{number}")).json()["state"]
+    assert state == ("waiting" if status == 403 else "refused")
 
 
 async def test_a_token_with_grants_sees_less_than_its_owner(

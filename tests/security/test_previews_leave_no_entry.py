@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,14 +15,13 @@ from aiosched.core.timetables.parse import parse_schedule
 from aiosched.db.audit.reading import EntrySelection, list_entries
 from aiosched.db.server.engine import Database
 from aiosched.parsing.store import register_specs
-from aiosched.web import openapi
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, SALES, add_dag, add_run, add_task
 from tests.cli.test_output_everywhere import commands
+from tests.web.walks import DOCUMENT
 
-DOCUMENT: Final = json.loads(openapi.text())
 DAYS: Final = ("2025-01-01", "2025-01-02")
 TASK: Final = SALES[0].task_id
 RUN: Final = "dags/sales/runs/r1"
@@ -61,7 +59,7 @@ async def seed(db: Database) -> None:
 async def recorded(db: Database) -> list[str]:
     """What the audit log has, and what waits to be applied: it would get an entry."""
     async with db.acquire() as conn:
-        waiting = [row["verb"] for row in await conn.fetch("SELECT verb FROM command")]
+        waiting = [row["verb"] for row in await conn.fetch("SELECT verb FROM request")]
     return [entry.kind for entry in await list_entries(db, EntrySelection(), limit=1000)] + waiting
 
 

@@ -22,7 +22,7 @@ from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.secrets import SecretStore
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
-from aiosched.web import openapi
+from tests.web.walks import DOCUMENT
 
 SECRET, DEFAULT, INNER = "correct-horse-1", "battery-staple-2", "swordfish-3"
 PASSWORD = {"type": "string", "format": "password"}
@@ -63,6 +63,41 @@ def test_secrets_are_found_by_the_schema_wherever_they_are_in_a_value() -> None:
     }
     assert plain(found) == CONF
     assert mark_secrets(PARAMS, found) == found
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/secret", "$defs": {"secret": PASSWORD}},
+        {"properties": {"a": PASSWORD, "b": {"$ref": "#/properties/a"}}},
+        {
+            "properties": {"b": {"$ref": "#x"}},
+            "$defs": {"x": {"$anchor": "x", "items": {"$ref": "#/y"}}},
+            "y": PASSWORD,
+        },
+        {"if": {"required": ["b"]}, "then": {"properties": {"b": PASSWORD}}},
+        {"patternProperties": {"^b": PASSWORD}},
+        {"propertyNames": {"maxLength": 1}, "dependentSchemas": {"b": {"additionalProperties": PASSWORD}}},
+        {"properties": {"b": {"prefixItems": [PASSWORD]}}},
+        {"properties": {"b": {"contains": PASSWORD}}},
+        {"properties": {"b": {"unevaluatedItems": PASSWORD}}},
+        {"unevaluatedProperties": {"not": PASSWORD}},
+    ],
+    ids=str,
+)
+def test_a_secret_behind_any_keyword_is_hidden(schema: dict[str, Any]) -> None:
+    conf = {"p": {"b": [SECRET]}}
+    found = mark_secrets({"p": ParamSpec(json_schema=schema)}, conf)
+
+    assert SECRET not in json.dumps(hidden(found))
+    assert plain(found) == conf
+
+
+def test_a_reference_to_what_is_no_secret_hides_nothing() -> None:
+    schema = {"properties": {"a": PASSWORD, "b": {"$ref": "#/$defs/open"}}, "$defs": {"open": {"type": "array"}}}
+    found = mark_secrets({"p": ParamSpec(json_schema=schema)}, {"p": {"a": SECRET, "b": [1]}})
+
+    assert hidden(found) == {"p": {"a": "***", "b": [1]}}
 
 
 def test_what_people_are_shown_is_no_value() -> None:
@@ -140,7 +175,7 @@ V2 = (
 def pages() -> list[str]:
     """Every GET of the API that ends by itself."""
     found = []
-    for path, methods in json.loads(openapi.text())["paths"].items():
+    for path, methods in DOCUMENT["paths"].items():
         if "get" in methods and not path.endswith(("/stream", "/oidc", "/callback")):
             query = QUERIES.get(path, "?words=with" if path.endswith("/search") else "")
             found.append(path.format(**PLACES, name="default_pool") + query)
@@ -160,6 +195,7 @@ async def trigger(live: httpx2.AsyncClient, run_id: str, **conf: Any) -> httpx2.
     return await live.post("api/v1/dags/secretive/runs", json={"run_id": run_id, "conf": conf})
 
 
+@pytest.mark.slow(but_first=True)
 async def test_the_value_reaches_each_try_and_no_page(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
     assert (await trigger(live, "r1", password=SECRET, day=1)).json()["conf"] == {"password": "***", "day": 1}
     await scheduler.wait_idle()
@@ -211,7 +247,7 @@ async def test_it_is_stored_encrypted_if_there_is_a_key(live: httpx2.AsyncClient
     await scheduler.wait_idle()
 
     async with scheduler.db.acquire() as conn:
-        rows = await conn.fetch("SELECT conf::text FROM dag_run UNION ALL SELECT args::text FROM command")
+        rows = await conn.fetch("SELECT conf::text FROM dag_run UNION ALL SELECT args::text FROM request")
         audit = await conn.fetch("SELECT detail::text FROM audit_log")
     has_key = scheduler.settings.secrets.fernet_keys is not None
     assert any(SECRET in row[0] for row in rows) is not has_key

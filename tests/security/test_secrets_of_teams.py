@@ -17,6 +17,7 @@ from aiosched.config import SecretsSettings, Settings
 from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import partition_of
+from aiosched.core.values.secret_names import Reader
 from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.pools import set_pool
 from aiosched.db.people.secrets import SecretStore, VariableValue
@@ -29,6 +30,8 @@ from aiosched.scheduler.services.task_services import DatabaseServices
 from aiosched.web.worker_api.endpoints import make_worker_api
 from tests.engines.agents import AgentEngine
 from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("kept_supervisors")
 
 TEAM_DAG = """
 from aiosched import DAG, Connection, Variable, task
@@ -56,6 +59,8 @@ with DAG(DAG_ID, schedule=None, description=f"at the top: {AT_THE_TOP}"):
             "delete": attempt(lambda: Variable.delete("of_alpha")) if DAG_ID != "alpha" else "",
             "set": attempt(lambda: Variable.set("of_alpha", "stolen")) if DAG_ID != "alpha" else "",
             "own": attempt(lambda: Variable.set(f"made_by_{DAG_ID}", "x")),
+            "change_shared": attempt(lambda: Variable.set("shared", "poisoned")) if DAG_ID != "nobody" else "",
+            "delete_shared": attempt(lambda: Variable.delete("shared")) if DAG_ID != "nobody" else "",
         }
 
     @task
@@ -145,6 +150,13 @@ async def test_nobody_else_finds_what_belongs_to_a_team(
         assert plain["shared"] == "for all"
         assert "sesame" not in str(results[dag_id])
         assert "hunter2" not in str(results[dag_id])
+    for dag_id in ("alpha", "beta"):
+        plain, _ = results[dag_id]
+        for refused in (plain["change_shared"], plain["delete_shared"]):
+            assert refused.startswith(
+                "Refused: The variable 'shared' belongs to nobody, and is read by the DAGs of all teams: a task of the "
+                f"team {dag_id!r} changes what belongs to its team."
+            )
     plain, later = results["alpha"]
     assert {plain["variable"], plain["top"], plain["template"], plain["default"], later} == {"sesame"}
     assert plain["connection"] == "hunter2"
@@ -166,6 +178,45 @@ async def test_what_a_task_creates_belongs_to_the_team_of_its_dag(settings: Sett
         "made_by_beta": "beta",
         "made_by_nobody": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("owner", "team", "may"),
+    [
+        (None, None, True), ("alpha", "alpha", True), ("none at all", "alpha", True), ("none at all", None, True),
+        (None, "alpha", False), ("alpha", "beta", False), ("alpha", None, False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("way", ["set", "delete"])
+async def test_a_task_changes_variables_of_its_team_only(
+    db: Database, owner: str | None, team: str | None, may: bool, way: str
+) -> None:
+    """What belongs to nobody is read by all teams: who changes it gives them another value."""
+    store = SecretStore(db, Keyring(new_key()))
+    async with db.acquire() as conn:
+        await conn.execute("INSERT INTO team (name) VALUES ('alpha'), ('beta')")
+    is_there = owner != "none at all"
+    if is_there:
+        await store.set_variables({"v": VariableValue("before")}, team=owner or "")
+
+    async def change() -> None:
+        if way == "set":
+            await store.set_variables({"v": VariableValue("after")}, reader=Reader(team))
+        else:
+            await store.delete_variable("v", reader=Reader(team))
+
+    if may and (is_there or way == "set"):
+        await change()
+    else:
+        with pytest.raises((Refused, NotFound)):
+            await change()
+    async with db.acquire() as conn:
+        rows = await conn.fetch("SELECT team, value FROM variable")
+    texts = [store.keyring.decrypt(row["value"], what="v") for row in rows]
+    if may:
+        assert texts == (["after"] if way == "set" else [])
+    else:
+        assert texts == ["before"]
 
 
 async def test_parsing_asks_for_the_team_of_the_folder_of_a_file(

@@ -27,7 +27,7 @@ from aiosched.web.app import make_app
 from aiosched.web.auth.access import Principal
 from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.auth.passwords import hash_token, new_token
-from aiosched.web.auth.sight import Sight
+from aiosched.web.auth.visibility import Visible
 from aiosched.web.requests import dependents
 from aiosched.web.requests.request_client import RequestClient
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
@@ -76,9 +76,9 @@ async def test_why_counts_who_holds_a_slot_and_names_the_own_ones(db: Database) 
     )
     gate = Gate(name="pool shared", verdict=Verdict.WAIT, detail="2 of 2 slots held", holders=holders)
     found = Explanation(subject="ours", state="scheduled", summary="waits", gates=(gate,), at=NOON)
-    sight = Sight(Principal("ann", Role.NONE), KnownDags(db), frozenset({"ours"}))
+    visible = Visible(Principal("ann", Role.NONE), KnownDags(db), frozenset({"ours"}))
 
-    shown = why._shown(found, sight)
+    shown = why._shown(found, visible)
 
     assert [(holder.dag_id, holder.label) for holder in shown.gates[0].holders] == [
         ("ours", "ours ours_run ours_task"),

@@ -77,7 +77,7 @@ async def test_a_rotation_is_in_the_audit_log_without_the_key(db: Database) -> N
     await rotate_signing_key(db, requested_by="ann")
 
     async with db.acquire() as conn:
-        row = await conn.fetchrow("SELECT verb, requested_by, args::text FROM command")
+        row = await conn.fetchrow("SELECT verb, requested_by, args::text FROM request")
     assert tuple(row) == ("rotate_signing_key", "ann", '{"at_once":false}')
 
 

@@ -33,7 +33,7 @@ LATER: Final = NOON + timedelta(minutes=1)
 OF_A_DAG: Final = frozenset(  # lists that are asked for those of one DAG
     {
         "/dag-statistics", "/runs", "/run-facets", "/task-instances", "/task-instance-facets", "/inputs", "/backfills",
-        "/commands",
+        "/commands", "/schedules",
     }
 )  # fmt: skip
 
@@ -58,7 +58,9 @@ class SeededTeam:
             "connection_id": self.of("connection"), "path": "index.html", "team": self.of("team"), "token": 1 << 40,
             "session": 1 << 40,
             "key": self.of("xcom") if first == "dags" else self.of("variable"),
-            "name": self.of({"assets": "orders", "pools": "pool", "alert-rules": "rule"}.get(first, "person")),
+            "name": self.of(
+                {"assets": "orders", "pools": "pool", "alert-rules": "rule", "dags": "schedule"}.get(first, "person")
+            ),
             "number": self.numbers.get(first, 1),
         }  # fmt: skip
         for name, value in values.items():
@@ -77,12 +79,15 @@ class SeededTeam:
             "/inputs",
             "/backfills",
             "/commands",
+            "/schedules",
         ):
             return {"dag_id": self.of("etl")}
         if path == "/teams/{team}/folders":
             return {"folder": self.marker}
         if path in ("/asset", "/asset-events"):
             return {"name": self.of("orders")}
+        if path == "/dags/{dag_id}/versions/{number}/module":
+            return {"name": self.of("module.py")}
         if path == "/search":
             return {"q": self.marker}
         return {"words": "x"} if path.endswith("/search") else {}
@@ -94,6 +99,7 @@ class SeededTeam:
             ("POST", "/backfills"): {"dag_id": self.of("etl"), "from_date": date, "to_date": date},
             ("POST", "/bulk"): {"action": "cancel", "runs": [{"dag_id": self.of("etl"), "run_id": self.of("run")}]},
             ("PATCH", "/dags/{dag_id}"): {"is_paused": True},
+            ("PUT", "/dags/{dag_id}/schedules/{name}"): {"every": 3600},
             ("PUT", "/variables/{key}"): {"value": "1"},
             ("POST", "/variables"): {"key": self.of("variable"), "value": "1"},
             ("PATCH", "/variables/{key}"): {"key": self.of("variable"), "value": "1"},
@@ -128,7 +134,8 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
     tasks = (TaskSpec(task_id=task_id, operator=of("Operator"), pool=of("pool"), retries=1),)
     facts: dict[str, Any] = {"tags": [of("tag")], "owner": of("owner"), "description": of("description"),
                              "schedule": "@daily", "next_dagrun": NOON, "next_dagrun_create_after": LATER}  # fmt: skip
-    version = await add_dag(db, dag_id, tasks=tasks, file=f"{marker}/dag.py", **facts)
+    sources = {of("module.py"): "0" * 64}
+    version = await add_dag(db, dag_id, tasks=tasks, sources=sources, file=f"{marker}/dag.py", **facts)
     held = await add_dag(db, of("held"), file=f"{marker}/held.py", is_paused=True)
     await quarantine(db, of("held"), error=of("error"))
     await add_run(db, of("held"), held, of("waiting"), state="queued")
@@ -152,10 +159,13 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
                                                    "asked_at": NOON})  # fmt: skip
         backfill = {"dag_id": dag_id, "partition": partition, "from_date": NOON, "to_date": LATER}
         team.numbers["backfills"] = await insert(conn, "backfill", backfill, returning="id")
+        schedule = {"dag_id": dag_id, "partition": partition, "name": of("schedule"), "every": 60.0, "timezone": "UTC",
+                    "since": NOON, "conf": {"who": of("conf")}}  # fmt: skip
+        await insert(conn, "dag_schedule", schedule, returning="id")
         command = {"dag_id": dag_id, "partition": partition, "verb": "pause", "args": {"who": of("args")},
                    "requested_by": f"api:{of('person')}", "reason": of("why")}  # fmt: skip
-        team.numbers["commands"] = await insert(conn, "command", command, returning="id")
-        await insert(conn, "command", {"verb": "set_pool", "args": {"name": of("pool")}, "requested_by": "cli",
+        team.numbers["commands"] = await insert(conn, "request", command, returning="id")
+        await insert(conn, "request", {"verb": "set_pool", "args": {"name": of("pool")}, "requested_by": "cli",
                                        "state": "applied", "applied_at": NOON, "result": {"before": None}})  # fmt: skip
         await insert(conn, "callback_outbox", {"partition": partition, "kind": "dag_failure", "dag_id": dag_id,
                                                "run_id": team.run, "given_up_at": NOON})  # fmt: skip

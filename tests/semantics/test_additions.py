@@ -18,7 +18,7 @@ from aiosched import DAG, BashOperator, EmptyOperator, PythonOperator, TaskGroup
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.errors import DagError, SkipTask
-from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+from aiosched.executors.dag_test import TestRun, run_dag_test
 from aiosched.testing import World
 
 
@@ -97,7 +97,7 @@ async def test_the_default_of_a_pull_is_honoured(asked: dict[str, Any], value: A
 
     def build() -> None:
         sources = [same.override(task_id="one")(1), same.override(task_id="other")(2)]
-        [*sources, same.override(task_id="many").expand(x=[8, 9])] >> pulls()
+        [*sources, same.override(task_id="many").expand(x=[8, 9])] >> pulls()  # type: ignore[call-arg]  # the context gives it
 
     run = await played(build)
 

@@ -6,7 +6,7 @@ How its runs are stored, limited, paused and cancelled is in tests/scheduler/tes
 from __future__ import annotations
 
 import warnings
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -97,6 +97,77 @@ async def test_dates_are_those_whose_interval_has_ended_ends_included_whatever_t
         dates = world.backfill("d", NOW - 3 * DAY, NOW + 3 * DAY, dry_run=True)["dates"]
 
         assert [date["logical_date"][:10] for date in dates] == ["2026-01-18", "2026-01-19"]
+
+
+@pytest.mark.parametrize(
+    ("timezone", "schedule", "first", "final", "number", "ends"),
+    [
+        ("Europe/Amsterdam", "0 6 * * *", "2026-08-01", "2026-08-31", 31, "2026-08-31T04:00"),
+        ("Europe/Amsterdam", "0 0 * * *", "2026-08-01", "2026-08-31", 31, "2026-08-30T22:00"),
+        ("Europe/Amsterdam", "0 6 * * *", "2026-08-31", "2026-08-31", 1, "2026-08-31T04:00"),
+        ("Europe/Amsterdam", "30 * * * *", "2026-03-29", "2026-03-29", 23, "2026-03-29T21:30"),
+        ("Europe/Amsterdam", "30 * * * *", "2026-10-25", "2026-10-25", 25, "2026-10-25T22:30"),
+        ("America/New_York", "59 23 * * *", "2026-07-01", "2026-07-31", 31, "2026-08-01T03:59"),
+        ("America/New_York", "@hourly", "2026-11-01", "2026-11-01", 25, "2026-11-02T04:00"),
+        ("Asia/Kolkata", "15 2 * * *", "2026-02-01", "2026-02-28", 28, "2026-02-27T20:45"),
+        ("Asia/Kolkata", "@hourly", "2026-02-01", "2026-02-01", 24, "2026-02-01T17:30"),
+        ("UTC", "*/15 * * * *", "2026-07-01", "2026-07-01", 96, "2026-07-01T23:45"),
+    ],
+)
+async def test_a_date_without_a_time_is_that_day_in_the_dags_time_zone(
+    timezone: str, schedule: str, first: str, final: str, number: int, ends: str
+) -> None:
+    spec = DagSpec(
+        dag_id="d",
+        tasks=(TaskSpec(task_id="a", operator="X"),),
+        timetable=parse_schedule(schedule, timezone=timezone),
+        timezone=timezone,
+    )
+    async with World(now=datetime(2026, 12, 24, tzinfo=UTC)) as world:
+        world.add(spec)
+
+        answer = world.backfill("d", date.fromisoformat(first), date.fromisoformat(final), dry_run=True)
+
+    assert (len(answer["dates"]), answer["dates"][-1]["logical_date"]) == (number, f"{ends}:00+00:00")
+    assert (answer["from"][:19], answer["to"][:26]) == (f"{first}T00:00:00", f"{final}T23:59:59.999999")
+    assert (answer["timezone"], answer["left_out"]) == (timezone, None)
+
+
+async def test_a_preview_says_which_dates_are_left_out_and_why() -> None:
+    async with World(now=NOW) as world:
+        world.add(dag("0 6 * * *"))
+
+        answer = world.backfill("d", date(2026, 1, 18), date(2026, 1, 31), dry_run=True)
+        backwards = world.backfill("d", date(2026, 1, 18), date(2026, 1, 31), dry_run=True, backwards=True)
+        today = world.backfill("d", date(2026, 1, 18), date(2026, 1, 20), dry_run=True)
+        over = world.backfill("d", date(2026, 1, 18), date(2026, 1, 19), dry_run=True)
+
+        assert [one["logical_date"][:10] for one in answer["dates"]] == ["2026-01-18", "2026-01-19"]
+        assert answer["left_out"] == backwards["left_out"] == today["left_out"] == {
+            "logical_date": "2026-01-20T06:00:00+00:00",
+            "reason": "its data interval ends at 2026-01-21 06:00:00 UTC, which has not passed",
+        }  # fmt: skip
+        assert over["left_out"] is None
+        with pytest.raises(Refused, match="that of 2026-01-20 06:00:00 UTC ends at 2026-01-21 06:00:00 UTC"):
+            world.backfill("d", date(2026, 1, 20), date(2026, 1, 20))
+
+
+async def test_clearing_takes_the_runs_of_whole_days() -> None:
+    spec = dag(None, timezone="America/New_York")
+    async with World(now=NOW) as world:
+        world.add(spec)
+        for run_id, at in (("before", "05T04:59"), ("first", "05T05:00"), ("last", "06T04:59"), ("after", "06T05:00")):
+            world.trigger("d", run_id=run_id, logical_date=datetime.fromisoformat(f"2026-01-{at}+00:00"))
+        await world.run_until_idle()
+
+        def cleared(**days: date) -> list[str]:
+            return [one["run_id"] for one in world.clear("d", dry_run=True, **days)]
+
+        day = date(2026, 1, 5)
+        assert cleared(first=day, final=day) == ["first", "last"]
+        assert cleared(first=day) == ["first", "last", "after"]
+        assert cleared(final=day) == ["before", "first", "last"]
+        assert cleared(first=datetime(2026, 1, 5, 5, tzinfo=UTC), final=day) == ["first", "last"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from aiosched.core.timetables import CronTriggerTimetable, DeltaTriggerTimetable
 from aiosched.core.timetables.parse import parse_schedule
 from aiosched.core.values.messages import Attempt
 from aiosched.core.values.states import RunType
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 from aiosched.testing import Ending, World, defers, dies, fails, never_ends, reschedules, skips, succeeds
 
 START = datetime(2026, 1, 10, 12, 47, tzinfo=UTC)  # a Saturday

@@ -18,7 +18,7 @@ from aiosched import DAG, EmptyOperator, PythonOperator
 from aiosched.authoring.base.settings import AuthoringDefaults, defaults, use_defaults
 from aiosched.config import Settings
 from aiosched.errors import DagError
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.graph.previous_run import Past, StoredRun
+from aiosched.core.graph.previous_run import EarlierRuns, StoredRun
 from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerVerdict
 from aiosched.core.run.board import Board
@@ -20,7 +20,7 @@ from tests.semantics.boards import NOW, begin, board_of, of, report, states, tas
 
 S = TaskState
 TICK = timedelta(microseconds=1)
-FAILED_BEFORE = Past(StoredRun([("a", S.FAILED)]), NOW)
+FAILED_BEFORE = EarlierRuns(StoredRun([("a", S.FAILED)]), NOW)
 
 
 def evaluated(board: Board, now: datetime = NOW) -> str:

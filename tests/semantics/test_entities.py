@@ -100,7 +100,7 @@ OTHERS = {
     "backfill": "backfill.max_active_runs",
     "backfill-run": "dag_run.backfill_order",
     "deadline": "deadline.deadline_time",
-    "audit log": "command.requested_by",
+    "audit log": "request.requested_by",
     "import error": "dag_file.error",
     "DAG warning": "dag_file.warnings",
     "callback request": "callback_outbox.id",
@@ -233,7 +233,7 @@ async def test_what_keeps_the_scheduler_from_making_runs(
     async with running(dsn, clock, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True)) as it:
         if flag is not None:
             await it.execute(f"UPDATE dag SET {flag} = true")
-            it.scheduler._dags_changed(["d"])
+            it.dags_changed("d")
             await it.settled()
 
         await it.advance(2 * 3600)

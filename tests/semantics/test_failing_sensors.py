@@ -11,7 +11,7 @@ import pytest
 
 from aiosched import DAG, BaseSensorOperator, BaseTrigger, TriggerEvent
 from aiosched.errors import AioschedError, FailTask, SensorTimeout, SkipTask
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 
 FORMS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -12,7 +12,7 @@ import pytest
 
 from aiosched import DAG, BashOperator, task, task_group
 from aiosched.errors import DagError, FailTask, SkipTask
-from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+from aiosched.executors.dag_test import TestRun, run_dag_test
 
 
 @task
@@ -64,14 +64,14 @@ def two_lists(function: Callable[[Any, Any], Any]) -> None:
     ("build", "values"),
     [
         pytest.param(lambda: same.expand(x=[1, 2]), [1, 2], id="literal list"),
-        pytest.param(lambda: same.expand(x={"a": 1, "b": 2}), [["a", 1], ["b", 2]], id="literal dict"),
+        pytest.param(lambda: same.expand(x={"a": 1, "b": 2}), [("a", 1), ("b", 2)], id="literal dict"),
         pytest.param(lambda: same.expand(x=returns([3, 4])), [3, 4], id="unmapped upstream"),
-        pytest.param(lambda: same.expand(x=returns({"a": 1})), [["a", 1]], id="a returned dict"),
+        pytest.param(lambda: same.expand(x=returns({"a": 1})), [("a", 1)], id="a returned dict"),
         pytest.param(lambda: same.expand(x=returns([1, 2, 3]).map(str)), ["1", "2", "3"], id="map"),
         pytest.param(lambda: same.expand(x=returns([1, 2, 3]).map(only_odd)), [1, 3], id="map that skips"),
-        pytest.param(lambda: two_lists(lambda a, b: a.zip(b)), [[1, "a"]], id="zip"),
+        pytest.param(lambda: two_lists(lambda a, b: a.zip(b)), [(1, "a")], id="zip"),
         pytest.param(
-            lambda: two_lists(lambda a, b: a.zip(b, fillvalue=0)), [[1, "a"], [2, 0], [3, 0]], id="zip with fill value"
+            lambda: two_lists(lambda a, b: a.zip(b, fillvalue=0)), [(1, "a"), (2, 0), (3, 0)], id="zip with fill value"
         ),
         pytest.param(lambda: two_lists(lambda a, b: a.concat(b)), [1, 2, 3, "a"], id="concat"),
     ],
@@ -240,7 +240,7 @@ async def test_what_pulls_and_arguments_give_of_mapped_and_missing_values() -> N
 
     def build() -> None:
         one, many = same.override(task_id="one").expand(x=[7]), same.override(task_id="many").expand(x=[8, 9])
-        [one, many] >> pulls()
+        [one, many] >> pulls()  # type: ignore[call-arg]  # the context gives it
         same.override(task_id="argument")(one)
 
     run = await ran(build)

@@ -17,7 +17,7 @@ from aiosched.core.timetables.parse import parse_schedule
 from aiosched.core.values.messages import Outcome, Report, RunInfo
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import DagError, FailTask, SkipTask
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

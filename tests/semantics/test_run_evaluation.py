@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.core.graph.previous_run import Past, StoredRun
+from aiosched.core.graph.previous_run import EarlierRuns, StoredRun
 from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
 from aiosched.core.values.messages import Outcome, XComValue
 from aiosched.core.values.states import RunState, TaskState
@@ -153,7 +153,7 @@ def test_a_run_is_deadlocked_only_when_nothing_can_happen(
         of(board, "another").state = state
         of(board, "another").next_at = LATER
         board = type(board)(board.graph, board.run, list(board), info=board.info)
-    board.set_past(Past(StoredRun([("another", S.FAILED)]), NOW))
+    board.set_past(EarlierRuns(StoredRun([("another", S.FAILED)]), NOW))
 
     begin(board)
 

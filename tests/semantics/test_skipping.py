@@ -13,7 +13,7 @@ from aiosched import DAG, BranchPythonOperator, EmptyOperator, PythonOperator, S
 from aiosched.core.values.messages import Outcome, SkipDecision
 from aiosched.core.values.states import TaskState
 from aiosched.errors import SkipTask
-from aiosched.executors.dag_test.dag_test import TestRun, run_dag_test
+from aiosched.executors.dag_test import TestRun, run_dag_test
 from tests.semantics.boards import LATER, NOW, begin, board_of, of, report, states, task
 
 S = TaskState

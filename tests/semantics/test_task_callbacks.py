@@ -14,7 +14,7 @@ import pytest
 from aiosched import DAG, BaseOperator, BranchPythonOperator, EmptyOperator, PythonOperator, PythonSensor
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.errors import FailTask, RescheduleTask, SkipTask
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 from aiosched.testing import World, never_ends
 from aiosched.triggers import TimeDeltaTrigger
 

@@ -12,7 +12,7 @@ from aiosched import DAG, Asset, AssetAlias, task
 from aiosched.clock import FakeClock
 from aiosched.core.values.messages import AssetTouch, Deferral, Outcome, XComValue
 from aiosched.errors import FailTask, Refused, SkipTask
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 from tests.scheduler.harness import Running, dag, running
 from tests.scheduler.harness import task as task_of
 
@@ -24,6 +24,7 @@ async def other_dags_go_on(it: Running) -> None:
     assert await it.runs("other") == {"r_other": "running"}
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("text", [NUL, HALF])
 @pytest.mark.parametrize(
     "facts",
@@ -51,6 +52,7 @@ async def test_json_may_hold_any_text(
         assert await it.states("r") in ({"a": "success"}, {"a": "deferred"})
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("text", [NUL, HALF])
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST, Outcome.SUCCESS])
 async def test_what_an_executor_of_another_package_reports_is_cleaned(

@@ -10,7 +10,7 @@ import pytest
 from aiosched import DAG, PythonOperator
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.errors import FailTask, RescheduleTask, SensorTimeout, SkipTask, TaskTimeout
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 from aiosched.testing import Ending, World, dies, fails, never_ends, reschedules, skips
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from aiosched import DAG, EmptyOperator, Param, PythonOperator, task
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.values.messages import Attempt
 from aiosched.errors import DagError, ParamError
-from aiosched.executors.dag_test.dag_test import run_dag_test
+from aiosched.executors.dag_test import run_dag_test
 from aiosched.testing import Ending, World, defers, fails, reschedules, succeeds
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)

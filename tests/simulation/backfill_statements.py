@@ -7,8 +7,9 @@ from typing import Any
 
 import asyncpg
 
+from aiosched.db.schema.tables import BACKFILL, DAG_RUN
 from aiosched.db.statements import backfills
-from tests.simulation.answers import Answer, answer, changed, handles, pick
+from tests.simulation.answers import Answer, answer, changed, handles, new_row, select, update
 from tests.simulation.store import Strength, Transaction
 
 
@@ -28,41 +29,35 @@ async def _insert_backfill(
     if not await t.reserve("uq_backfill", dag_id):
         raise asyncpg.UniqueViolationError("uq_backfill_unfinished")
     t.put("uq_backfill", dag_id, {"of": ("backfill", number)})
-    row = {"id": number, "dag_id": dag_id, "partition": partition, "max_active_runs": most, "backwards": backwards}
-    t.put("backfill", number, row | {"rerun": rerun, "is_paused": False, "completed_at": None})
+    given = {
+        "id": number, "dag_id": dag_id, "partition": partition, "from_date": first, "to_date": final,
+        "max_active_runs": most, "backwards": backwards, "rerun": rerun, "conf": conf,
+    }  # fmt: skip
+    t.put("backfill", number, new_row(BACKFILL, given))
     return answer("id", [[number]], "INSERT 0")
 
 
 @handles(backfills.EXISTING_RUNS)
 async def _existing_runs(t: Transaction, dag_id: str, dates: list[datetime]) -> Answer:
     columns = "logical_date id run_id state"
-    rows = [row for _, row in t.rows("dag_run") if row["dag_id"] == dag_id and row["logical_date"] in dates]
-    return answer(columns, [pick(row, columns) for row in rows])
+    return select(t, DAG_RUN, columns, lambda row: row["dag_id"] == dag_id and row["logical_date"] in dates)
 
 
 @handles(backfills.TAKE_RUNS)
 async def _take_runs(t: Transaction, backfill: int, keys: list[int], orders: list[int], conf: str | None) -> Answer:
-    count = 0
-    for key, order in zip(keys, orders, strict=True):
-        taken = {"run_type": "backfill", "backfill_id": backfill, "backfill_order": order}
-        count += await t.update("dag_run", key, **taken) is not None
-    return changed("UPDATE", count)
+    taken = ({"run_type": "backfill", "backfill_id": backfill, "backfill_order": order} for order in orders)
+    return await update(t, "dag_run", zip(keys, taken, strict=True))
 
 
 @handles(backfills.LOAD_BACKFILLS)
 async def _load_backfills(t: Transaction, partitions: list[int]) -> Answer:
-    columns = "id dag_id max_active_runs is_paused"
-    rows = [row for _, row in t.rows("backfill") if row["completed_at"] is None and row["partition"] in partitions]
-    return answer(columns, [pick(row, columns) for row in rows])
+    columns = BACKFILL.columns_of(backfills.Backfill)
+    return select(t, BACKFILL, columns, lambda row: row["completed_at"] is None and row["partition"] in partitions)
 
 
 @handles(backfills.PAUSE_BACKFILL)
 async def _pause_backfill(t: Transaction, number: int, is_paused: bool) -> Answer:
-    row = await t.lock("backfill", number, Strength.NO_KEY_UPDATE, lambda row: row["completed_at"] is None)
-    if row is None:
-        return changed("UPDATE", 0)
-    t.put("backfill", number, {**row, "is_paused": is_paused})
-    return changed("UPDATE", 1)
+    return await update(t, "backfill", [(number, {"is_paused": is_paused})], lambda row: row["completed_at"] is None)
 
 
 @handles(backfills.CANCEL_RUNS)

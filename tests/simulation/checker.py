@@ -157,7 +157,7 @@ class Checker:
                     self._instance(change)
                 case "dag_run":
                     self._run(change)
-                case "command":
+                case "request":
                     self._command(change)
                 case "callback_outbox" if change.old is None and change.new is not None:
                     new = change.new
@@ -250,13 +250,13 @@ class Checker:
     def _clears(self, run: int) -> int:
         """How often people have asked for a run to begin anew."""
         row, count = self.rows["dag_run"][run], 0
-        for command in self.rows["command"].values():
-            if command["dag_id"] != row["dag_id"]:
+        for request in self.rows["request"].values():
+            if request["dag_id"] != row["dag_id"]:
                 continue
-            if command["verb"] == "clear":
-                count += row["run_id"] in json.loads(command["args"])["run_ids"]
-            elif command["verb"] == "backfill_create":
-                count += json.loads(command["args"])["rerun"] != "missing"
+            if request["verb"] == "clear":
+                count += row["run_id"] in json.loads(request["args"])["run_ids"]
+            elif request["verb"] == "backfill_create":
+                count += json.loads(request["args"])["rerun"] != "missing"
         return count
 
     def _dependencies(self, key: Instance) -> None:
@@ -432,7 +432,7 @@ class Checker:
                 self.say("intervals", f"{dag_id} has runs for {[f'{date:%M:%S}' for date in dates]}, {count} are due")
         asked = Counter(
             (c["dag_id"], json.loads(c["args"])["run_id"])
-            for c in self.history.tables["command"].values()
+            for c in self.history.tables["request"].values()
             if c["verb"] == "trigger" and c["state"] == "applied"
         )
         there = Counter((r["dag_id"], r["run_id"]) for r in runs if r["run_type"] == "manual")
@@ -441,7 +441,7 @@ class Checker:
                 "inbox",
                 f"answered triggers and runs differ: {asked - there} without a run, {there - asked} without an answer",
             )
-        waiting = [c["id"] for c in self.history.tables["command"].values() if c["state"] == "waiting"]
+        waiting = [c["id"] for c in self.history.tables["request"].values() if c["state"] == "waiting"]
         if waiting:
             self.say("inbox", f"requests {waiting} wait for ever")
 

@@ -51,13 +51,13 @@ class Backfills:
             if row["completed_at"] is None:
                 self._say(f"{self._name(number)} never ends")
         there = {(row["dag_id"], row["logical_date"]) for row in tables["dag_run"].values()}
-        for command in tables["command"].values():
-            if (command["verb"], command["state"]) != ("backfill_create", "applied"):
+        for request in tables["request"].values():
+            if (request["verb"], request["state"]) != ("backfill_create", "applied"):
                 continue
-            dates = [datetime.fromisoformat(date["logical_date"]) for date in json.loads(command["result"])["dates"]]
-            missing = [date for date in dates if (command["dag_id"], date) not in there]
+            dates = [datetime.fromisoformat(date["logical_date"]) for date in json.loads(request["result"])["dates"]]
+            missing = [date for date in dates if (request["dag_id"], date) not in there]
             if missing:
-                self._say(f"a backfill of {command['dag_id']} has left out {missing}")
+                self._say(f"a backfill of {request['dag_id']} has left out {missing}")
 
     def was_cancelled(self, run: Row) -> bool:
         """Whether a run was queued when its backfill was cancelled: its task instances stay as they are."""

@@ -114,5 +114,5 @@ class Outcomes:
     def _cancelled(self, run: Row) -> bool:
         if self._checker.backfills.was_cancelled(run):
             return True
-        cancels = (c for c in self._checker.history.tables["command"].values() if c["verb"] == "cancel_run")
+        cancels = (c for c in self._checker.history.tables["request"].values() if c["verb"] == "cancel_run")
         return any((c["dag_id"], json.loads(c["args"])["run_id"]) == (run["dag_id"], run["run_id"]) for c in cancels)

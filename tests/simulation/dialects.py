@@ -17,7 +17,7 @@ from tests.simulation.answers import Answer, answer
 
 KNOWN, UNKNOWN = "success", "finished"  # an outcome, as the older and as the newer version writes it
 NOVELTY: Final = {"novelty": [1, {"a": None}]}  # a field of a newer version
-_OUTCOME, _BODY = 5, 6  # places of the arguments of INSERT_REPORTS
+_OUTCOME, _BODY = map(reports.NEW_REPORT.index, ("outcome", "body"))  # arguments of INSERT_REPORTS
 
 
 class Dialects:

@@ -24,12 +24,13 @@ from aiosched.core.run.deferral import is_trigger
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, SkipDecision, TaskServices, XComValue
 from aiosched.db.statements import ownership as lease_statements
 from aiosched.scheduler import service
+from aiosched.scheduler.concurrency import slices, supervision
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.membership import lease as lease_module
 from aiosched.scheduler.membership.lease import Lease
+from aiosched.scheduler.memory import changed_runs, known_position
 from aiosched.scheduler.partitions import ownership
 from aiosched.scheduler.service import Scheduler
-from aiosched.scheduler.session import auxiliary, broadcast, slices
 from tests.simulation.history import Began, CallbackRan, Ended, Handed, History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import ModelledDatabase, Network
@@ -56,14 +57,11 @@ class VirtualLease(Lease):
 
     _keeping: asyncio.Task[None] | None = None
 
-    async def start(self) -> int:
+    def _begin(self) -> None:
         self._keeping = asyncio.create_task(self._keep())
-        return await self._started
 
     async def stop(self, *, leave: bool) -> None:
-        self._leave = leave
-        self._stop.set()
-        self.poll_now()
+        self._end(leave=leave)
         if self._keeping is not None:
             await asyncio.wait((self._keeping,))
 
@@ -90,7 +88,16 @@ def virtual_time(loop: VirtualLoop) -> Iterator[None]:
     """
     clock = SimpleNamespace(monotonic=loop.time, perf_counter=map((0.002).__mul__, count()).__next__)
     with contextlib.ExitStack() as stack:
-        for module in (lease_module, incarnation, ownership, lease_statements, broadcast, auxiliary, slices):
+        for module in (
+            lease_module,
+            known_position,
+            incarnation,
+            ownership,
+            lease_statements,
+            changed_runs,
+            supervision,
+            slices,
+        ):
             stack.enter_context(mock.patch.object(module, "time", clock))
         stack.enter_context(mock.patch.object(service, "Lease", VirtualLease))
         yield
@@ -266,7 +273,7 @@ class Machine:
 
     @property
     def incarnation(self) -> int:
-        session = self.scheduler._session
+        session = self.scheduler.session
         return 0 if session is None else session.env.incarnation
 
 
@@ -296,7 +303,7 @@ def make_scheduler(
     scheduler.network, scheduler.node = network, node
 
     def current() -> int:
-        session = scheduler._session
+        session = scheduler.session
         return 0 if session is None else session.env.incarnation
 
     executor.incarnation = current

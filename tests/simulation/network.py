@@ -13,7 +13,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import asyncpg
+
 from aiosched.config import DatabaseSettings
+from aiosched.errors import DatabaseUnreachable
 from tests.simulation.answers import Answer, UnknownStatement
 from tests.simulation.dialects import Dialects
 from tests.simulation.loop import NODE, WORLD, VirtualLoop
@@ -105,7 +108,7 @@ class ModelledConnection:
 
     async def _send(self, text: str, *args: Any) -> Answer:
         if self.lost or self.network.closed:
-            raise ConnectionResetError("connection is closed")
+            raise asyncpg.ConnectionDoesNotExistError("connection is closed")
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[answer] = None
         self.network.run_at_server(self._carry_out(text, args, answer))
@@ -185,7 +188,7 @@ class ModelledConnection:
             yield
         except BaseException:
             if not self.lost:
-                with contextlib.suppress(ConnectionError):
+                with contextlib.suppress(asyncpg.PostgresConnectionError):
                     await self.execute("ROLLBACK")
             raise
         await self.execute("COMMIT")
@@ -244,7 +247,7 @@ class ModelledConnection:
 
 def _fail(answer: asyncio.Future[Answer]) -> None:
     if not answer.done():
-        answer.set_exception(ConnectionResetError("connection was closed in the middle of operation"))
+        answer.set_exception(asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"))
 
 
 class ModelledDatabase:
@@ -254,24 +257,28 @@ class ModelledDatabase:
 
     def __init__(self, network: Network, node: int) -> None:
         self.network, self.node = network, node
-        self.dsn, self.settings, self.application_name, self.statements = "model", DatabaseSettings(), "model", None
+        self.dsn, self.application_name = "postgresql://model@model/model", "model"
+        self.settings, self.statements = DatabaseSettings(), None
         self._idle: list[ModelledConnection] = []
 
     async def connect(self, *, application_name: str | None = None) -> ModelledConnection:
         network = self.network
         if network.closed:
-            raise ConnectionResetError("the simulation is over")
+            raise asyncpg.ConnectionDoesNotExistError("the simulation is over")
         if (back := network.unreachable.get(self.node)) is not None:
-            async with asyncio.timeout(self.settings.connect_timeout):
-                await back.wait()
+            try:
+                async with asyncio.timeout(self.settings.connect_timeout):
+                    await back.wait()
+            except TimeoutError as error:
+                raise DatabaseUnreachable("no answer in time") from error
         await asyncio.sleep(network.weather.delay(self.node))
         if network.closed:
-            raise ConnectionResetError("the simulation is over")
+            raise asyncpg.ConnectionDoesNotExistError("the simulation is over")
         assert NODE.get() == self.node
         return ModelledConnection(network, self.node, application_name or self.application_name)
 
     @contextlib.asynccontextmanager
-    async def acquire(self) -> AsyncIterator[ModelledConnection]:
+    async def acquire(self, *, unhurried: bool = False) -> AsyncIterator[ModelledConnection]:
         conn = None
         while self._idle and conn is None:
             conn = self._idle.pop()
@@ -288,11 +295,17 @@ class ModelledDatabase:
                 self._idle.append(conn)
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[ModelledConnection]:
+    async def transaction(self, *, unhurried: bool = False) -> AsyncIterator[ModelledConnection]:
         async with self.acquire() as conn, conn.transaction():
             yield conn
 
-    async def close(self) -> None:
+    def drop_connections(self) -> None:
         for conn in self._idle:
             conn.break_()
         self._idle.clear()
+
+    def allow_longer_statements(self) -> None:
+        """It has no limit."""
+
+    async def close(self) -> None:
+        self.drop_connections()

@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 from typing import Any, TypeVar, cast
 
 import asyncpg
 
+from aiosched.core.run.board import Run
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
+from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import backfills, journal, outbox, ownership, reports, runs, triggers
 from aiosched.db.statements import pool_demands as demands
 from aiosched.db.statements import rehydration as rehydrations
-from aiosched.errors import FencedOut, StaleRows
+from aiosched.errors import DatabaseUnreachable, FencedOut, StaleRows
 from tests.simulation.loop import WORLD
 from tests.simulation.network import ModelledConnection
 from tests.simulation.shapes import POOL
@@ -52,7 +54,7 @@ class Outsider:
 
     async def act(self) -> None:
         """One thing, whatever comes of it."""
-        with contextlib.suppress(IndexError, FencedOut, StaleRows, asyncpg.PostgresError, ConnectionError):
+        with contextlib.suppress(IndexError, FencedOut, StaleRows, asyncpg.PostgresError, DatabaseUnreachable):
             await self.random.choice(_ACTS)(self)
         await self.conn.close()
 
@@ -114,12 +116,10 @@ async def _look_for_an_attempt(o: Outsider) -> None:
 async def _insert_a_run(o: Outsider) -> None:
     dag_id, dag = o.choose("dag")
     run_id = o.random.choice([*(row["run_id"] for row in o.tables["dag_run"].values()), "r0", "r1", "r2"])
-    new = runs.NewRunRow(
-        dag_id, run_id, dag["partition"], dag["version_id"], "manual", "cli", "queued", None, None, None, EPOCH, EPOCH,
-        None, "{}", 0,
-    )  # fmt: skip
+    run = Run(0, dag_id, run_id, dag["version_id"], "manual", RunState.QUEUED, EPOCH, queued_at=EPOCH)
+    new, other = (runs.NewRun(one, dag["partition"], "cli", 0) for one in (run, replace(run, run_id=f"{run_id}.2")))
     async with o.holding():
-        await runs.insert_runs(o.conn, [new, new._replace(run_id=f"{run_id}.2"), new])
+        await runs.insert_runs(o.conn, [new, other, new])
 
 
 async def _copy_what_is_there(o: Outsider) -> None:

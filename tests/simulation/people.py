@@ -33,12 +33,12 @@ class Caretaker:
             runs = {key: run for key, run in self._tables["dag_run"].items() if run["dag_id"] == dag_id}
             for run in self._failed(runs):
                 self._ask(Request(now, "clear", dag_id, {"run_ids": [run["run_id"]]}))
-        for number, command in list(self._tables["command"].items()):
-            if command["state"] != "refused" or command["verb"] not in _ASKED_AGAIN or number in self._answered:
+        for number, request in list(self._tables["request"].items()):
+            if request["state"] != "refused" or request["verb"] not in _ASKED_AGAIN or number in self._answered:
                 continue
             self._answered.add(number)
-            if any(refusal in command["result"] for refusal in _REFUSALS):
-                self._ask(Request(now, command["verb"], command["dag_id"], json.loads(command["args"])))
+            if any(refusal in request["result"] for refusal in _REFUSALS):
+                self._ask(Request(now, request["verb"], request["dag_id"], json.loads(request["args"])))
 
     def _states(self, runs: Mapping[int, Row]) -> Iterator[tuple[Any, str | None]]:
         return ((key, row["state"]) for key, row in self._tables["task_instance"].items() if key[0] in runs)

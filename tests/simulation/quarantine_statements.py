@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from aiosched.db.schema.tables import DAG_QUARANTINE
 from aiosched.db.statements import quarantine, runs
-from aiosched.db.statements.quarantine import FIRST_PAUSE, LONGEST_PAUSE
-from tests.simulation.answers import Answer, answer, changed, handles, pick
+from aiosched.db.statements.quarantine import COLUMNS, FIRST_PAUSE, LONGEST_PAUSE
+from tests.simulation.answers import Answer, answer, changed, handles, new_row, pick
 from tests.simulation.store import Row, Strength, Transaction
 
 NO_KEY_UPDATE, UPDATE = Strength.NO_KEY_UPDATE, Strength.UPDATE
-_COLUMNS: Final = "dag_id failures since retry_at tried_at place error version"
 _MOST_DOUBLINGS: Final = 20
 
 
@@ -33,14 +33,15 @@ async def _put(t: Transaction, incarnation: int, now: datetime, version: str, *c
             assert old is not None
             failures, since = old["failures"], old["since"]
         pause = min(FIRST_PAUSE * 2.0 ** min(failures, _MOST_DOUBLINGS), LONGEST_PAUSE)
-        row = {
+        given = {
             "dag_id": dag_id, "failures": failures + 1, "since": since, "retry_at": now + timedelta(seconds=pause),
-            "tried_at": None, "place": place, "error": error, "traceback": traceback, "version": version,
+            "place": place, "error": error, "traceback": traceback, "version": version,
             "dag_version_id": dag["version_id"],
         }  # fmt: skip
+        row = new_row(DAG_QUARANTINE, given)
         t.put("dag_quarantine", dag_id, row)
-        found.append(pick(row, _COLUMNS))
-    return answer(_COLUMNS, found, "INSERT 0")
+        found.append(pick(row, COLUMNS))
+    return answer(COLUMNS, found, "INSERT 0")
 
 
 @handles(quarantine.LOAD)
@@ -49,8 +50,8 @@ async def _load(t: Transaction, partitions: list[int]) -> Answer:
     for dag_id, row in t.rows("dag_quarantine"):
         dag = t.get("dag", dag_id)
         if dag is not None and dag["partition"] in partitions:
-            found.append([*pick(row, _COLUMNS), row["dag_version_id"] != dag["version_id"]])
-    return answer(f"{_COLUMNS} has_changed", found)
+            found.append([*pick(row, COLUMNS), row["dag_version_id"] != dag["version_id"]])
+    return answer((*COLUMNS, "has_changed"), found)
 
 
 @handles(quarantine.TAKE_UP)

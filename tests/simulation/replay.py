@@ -21,13 +21,19 @@ import msgspec
 from aiosched.db.statements import journal
 from aiosched.db.statements.ownership import SHORT_LOCK_TIMEOUT
 from tests.simulation.answers import Answer, normal
-from tests.simulation.store import EPOCH, Answered, Asked, Ended, Row, Traffic
+from tests.simulation.store import EPOCH, FLEET, Answered, Asked, Ended, Row, Traffic
 
 _PATIENCE: Final = 0.2  # seconds until somebody looks whether a statement that does not come back waits for a lock
 _ALL_ARE_BLOCKED: Final = "SELECT bool_and(cardinality(pg_blocking_pids(pid)) > 0) FROM unnest($1::int[]) AS pid"
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ORDERED: Final = re.compile(r"ORDER BY [^()]*$")
-_ENDED: Final = (asyncpg.AdminShutdownError, asyncpg.ConnectionDoesNotExistError, asyncpg.InterfaceError, OSError)
+_ENDED: Final = (
+    OSError,
+    asyncpg.AdminShutdownError,
+    asyncpg.ConnectionDoesNotExistError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 _GAVE_UP: Final = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 _NO_LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = 0"  # its time is virtual: what gives up in the model is cancelled
 _PLAIN: Final = ("COMMIT", "ROLLBACK", "SET ")  # go without being prepared
@@ -41,6 +47,12 @@ _VIRTUAL_TIME: Final = """
         AS $$ SELECT timestamptz 'epoch' + last_value * interval '1 microsecond' FROM simulated.clock $$;
     CREATE FUNCTION simulated.pg_postmaster_start_time() RETURNS timestamptz IMMUTABLE LANGUAGE sql
         AS $$ SELECT timestamptz 'epoch' $$;
+    CREATE FUNCTION simulated.pg_current_xact_id() RETURNS xid8 IMMUTABLE LANGUAGE sql AS $$ SELECT '1'::xid8 $$;
+    CREATE FUNCTION simulated.pg_xact_status(xid8) RETURNS text IMMUTABLE LANGUAGE sql
+        AS $$ SELECT CASE WHEN $1 IS NOT NULL THEN 'committed' END $$;
+    CREATE FUNCTION simulated.pg_current_wal_lsn() RETURNS pg_lsn IMMUTABLE LANGUAGE sql AS $$ SELECT '0/1'::pg_lsn $$;
+    CREATE FUNCTION simulated.pg_control_system() RETURNS TABLE (system_identifier bigint) IMMUTABLE LANGUAGE sql
+        AS $$ SELECT 1::bigint $$;
     ALTER TABLE scheduler ALTER renewed_at SET DEFAULT simulated.now(), ALTER started_at SET DEFAULT simulated.now();
 """
 _SESSION: Final = {
@@ -60,7 +72,7 @@ _KEYS: Final = {
     "task_try": "run_id, task_index, map_index, try_number",
     "xcom": "run_id, task_index, map_index, key",
     "pool": "name",
-    "command": "id",
+    "request": "id",
     "callback_outbox": "id",
     "backfill": "id",
     "dag_quarantine": "dag_id",
@@ -110,6 +122,8 @@ class Replay:
         self._control = await asyncpg.connect(self._dsn)
         try:
             await self._control.execute(_VIRTUAL_TIME)
+            await self._control.execute("UPDATE fleet SET id = $1", FLEET)
+            await self._control.execute("INSERT INTO timeline_start VALUES (1, 1, 1)")
             await self._fill(rows)
             for place, event in enumerate(traffic):
                 try:

@@ -4,43 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
 from aiosched.core.values.ids import as_incomplete
+from aiosched.db.schema.tables import CALLBACK_OUTBOX, DAG, DAG_RUN, DAG_VERSION, TASK_INSTANCE, TASK_REPORT, TASK_TRY
 from aiosched.db.statements import clearing, inbox, outbox, reports, runs, schedules, set_aside
 from aiosched.db.statements import rehydration as rehydrations
-from tests.simulation.answers import Answer, answer, changed, handles, kinds_of, pick, read_arrays
+from tests.simulation.answers import (
+    Answer,
+    answer,
+    batch,
+    changed,
+    delete,
+    handles,
+    insert,
+    key_of,
+    new_row,
+    pick,
+    select,
+    update,
+)
 from tests.simulation.store import Row, Strength, Transaction
 
 NO_KEY_UPDATE, UPDATE = Strength.NO_KEY_UPDATE, Strength.UPDATE
 
 # -- DAGs and runs ----------------------------------------------------------------------------
 
-_DAG: Final = "dag_id partition file version_id is_paused is_stale has_import_errors team"
-_RUN: Final = """id dag_id run_id version_id run_type state run_after logical_date data_interval_start data_interval_end
-    queued_at start_date end_date conf reason backfill_id backfill_order clear_number partition
-    partition_key partition_date"""
-_INSTANCE: Final = """run_id task_index map_index state try_number max_tries losses queued_by scheduled_at queued_at
-    start_date end_date next_at reason"""
-
 
 @handles(runs.LOAD_DAGS)
 async def _load_dags(t: Transaction, partitions: list[int]) -> Answer:
-    return answer(_DAG, [pick(row, _DAG) for _, row in t.rows("dag") if row["partition"] in partitions])
+    return select(t, DAG, DAG.columns_of(runs.DagRow), lambda row: row["partition"] in partitions)
 
 
 @handles(runs.LOAD_VERSIONS)
 async def _load_versions(t: Transaction, ids: list[int]) -> Answer:
     columns = "id dag_id number file source_hash sources spec bundle bundle_version"
-    return answer(columns, [pick(row, columns) for key, row in t.rows("dag_version") if key in ids])
+    return select(t, DAG_VERSION, columns, lambda row: row["id"] in ids)
 
 
 def _runs(t: Transaction, wanted: Callable[[Row], object]) -> Answer:
-    return answer(_RUN, [pick(row, _RUN) for _, row in t.rows("dag_run") if wanted(row)])
+    return select(t, DAG_RUN, runs.RUN_COLUMNS, wanted)
 
 
 @handles(runs.UNFINISHED_IDS)
@@ -83,8 +90,7 @@ async def _find_run(t: Transaction, dag_id: str, run_id: str | None, date: datet
 
 @handles(runs.LOAD_INSTANCES)
 async def _load_instances(t: Transaction, keys: list[int]) -> Answer:
-    rows = [row for _, row in t.rows("task_instance") if row["run_id"] in keys]
-    return answer(_INSTANCE, [pick(row, _INSTANCE) for row in rows])
+    return select(t, TASK_INSTANCE, runs.INSTANCE_COLUMNS, lambda row: row["run_id"] in keys)
 
 
 @handles(schedules.SCHEDULE_POSITIONS)
@@ -103,21 +109,30 @@ async def _schedule_positions(t: Transaction, dag_ids: list[str], most: int | No
 @handles(runs.INSERT_RUNS)
 async def insert_runs(t: Transaction, *columns: Any) -> Answer:
     created = []
-    for values in zip(*read_arrays(columns, kinds_of(runs.NewRunRow)), strict=True):
-        new, number = runs.NewRunRow(*values), t.store.number("dag_run")  # drawn for those that exist already, too
-        row = new._asdict()
-        row |= {"data_interval_start": row.pop("interval_start"), "data_interval_end": row.pop("interval_end")}
-        row |= {"end_date": None, "reason": None, "clear_number": 0}
-        unique: list[tuple[str, tuple[Any, ...]]] = [("uq_run", (new.dag_id, new.run_id))]
-        if new.logical_date is not None:  # whose index is looked at first; the other one only if that has no such row
-            unique.insert(0, ("uq_date", (new.dag_id, new.logical_date)))
+    for given in batch(DAG_RUN, runs.NEW_RUN, columns):
+        number = t.store.number("dag_run")  # drawn for those that exist already, too
+        row = new_row(DAG_RUN, given | {"id": number})
+        unique: list[tuple[str, tuple[Any, ...]]] = [("uq_run", (row["dag_id"], row["run_id"]))]
+        if row["logical_date"] is not None:  # whose index is looked at first; the other one if that has no such row
+            unique.insert(0, ("uq_date", (row["dag_id"], row["logical_date"])))
         if not await _reserve_all(t, unique):
             continue
         for table, key in unique:
             t.put(table, key, {"of": ("dag_run", number)})
-        t.put("dag_run", number, {"id": number, **row})
-        created.append([number, new.dag_id, new.run_id])
+        t.put("dag_run", number, row)
+        created.append([number, row["dag_id"], row["run_id"]])
     return answer("id dag_id run_id", created, "INSERT 0")
+
+
+@handles(runs.COUNT_EXISTING)
+async def _count_existing(
+    t: Transaction, dags: Sequence[str], ids: Sequence[str], dates: Sequence[datetime | None]
+) -> Answer:
+    def exists(dag_id: str, run_id: str, date: datetime | None) -> bool:
+        named = (row for _, row in t.rows("dag_run") if row["dag_id"] == dag_id)
+        return any(row["run_id"] == run_id or (date is not None and row["logical_date"] == date) for row in named)
+
+    return answer("count", [[sum(map(exists, dags, ids, dates))]])
 
 
 async def _reserve_all(t: Transaction, keys: Sequence[tuple[str, tuple[Any, ...]]]) -> bool:
@@ -130,13 +145,8 @@ async def _reserve_all(t: Transaction, keys: Sequence[tuple[str, tuple[Any, ...]
 @handles("COPY task_instance")
 async def _copy_instances(t: Transaction, records: Sequence[Sequence[Any]], columns: Sequence[str]) -> Answer:
     """The only table that is written so."""
-    empty = dict.fromkeys(_INSTANCE.split()) | {"try_number": 0, "losses": 0}
-    for values in records:
-        row = empty | dict(zip(columns, values, strict=True))
-        key = (row["run_id"], row["task_index"], row["map_index"])
-        if not await t.reserve("task_instance", key):
-            raise asyncpg.UniqueViolationError("pk_task_instance")
-        t.put("task_instance", key, row)
+    if await insert(t, TASK_INSTANCE, [dict(zip(columns, values, strict=True)) for values in records]) < len(records):
+        raise asyncpg.UniqueViolationError("pk_task_instance")
     return changed("COPY", len(records))
 
 
@@ -168,7 +178,7 @@ async def _set_next_runs(t: Transaction, dag_ids: list[str], dates: Any, starts:
 
 @handles(runs.SET_PAUSED)
 async def _set_paused(t: Transaction, dag_id: str, is_paused: bool) -> Answer:
-    return changed("UPDATE", await t.update("dag", dag_id, is_paused=is_paused) is not None)
+    return await update(t, "dag", [(dag_id, {"is_paused": is_paused})])
 
 
 def _is_untouched(row: Row) -> bool:
@@ -184,7 +194,8 @@ async def _fail_queued_run(t: Transaction, key: int, now: datetime, reason: str)
     count = 0
     for place, instance in list(t.rows("task_instance")):
         if instance["run_id"] == key and await t.lock("task_instance", place, NO_KEY_UPDATE, _is_untouched):
-            skipped = {"state": "skipped", "start_date": now, "end_date": now, "reason": "the run was cancelled"}
+            skipped = {"state": "skipped", "start_date": now, "end_date": now, "is_stopped": True}
+            skipped["reason"] = "the run expired" if reason == "expired" else "the run was cancelled"
             t.put("task_instance", place, {**instance, **skipped})
             count += 1
     return changed("UPDATE", count)
@@ -219,8 +230,8 @@ async def _load_map_lengths(t: Transaction, keys: list[int], tasks: list[int]) -
 # -- requests and callbacks -------------------------------------------------------------------
 
 
-@handles(inbox.ADD_COMMAND)
-async def _add_command(
+@handles(inbox.SEND_REQUEST)
+async def _send_request(
     t: Transaction,
     partition: int | None,
     dag_id: str | None,
@@ -232,41 +243,34 @@ async def _add_command(
     *origin: Any,
 ) -> Answer:
     assert request is None, "nobody asks twice in a simulated fleet"
-    number = t.store.number("command")
+    number = t.store.number("request")
     row = {"id": number, "partition": partition, "dag_id": dag_id, "verb": verb, "args": args, "requested_by": by}
-    t.put("command", number, row | {"state": "waiting", "attempts": 0, "result": None, "applied_by": None})
+    t.put("request", number, row | {"state": "waiting", "attempts": 0, "result": None, "applied_by": None})
     return answer("id", [[number]], "INSERT 0")
 
 
-@handles(inbox.WAITING_COMMANDS)
-async def _waiting_commands(t: Transaction, partitions: list[int], limit: int) -> Answer:
+@handles(inbox.WAITING_REQUESTS)
+async def _waiting_requests(t: Transaction, partitions: list[int], limit: int) -> Answer:
     columns, of_dag = "id dag_id verb args requested_by attempts", "version_id is_stale has_import_errors"
     none = dict.fromkeys(of_dag.split())
-    rows = [row for _, row in t.rows("command") if row["state"] == "waiting" and row["partition"] in partitions]
+    rows = [row for _, row in t.rows("request") if row["state"] == "waiting" and row["partition"] in partitions]
     found = [pick(row, columns) + pick(t.get("dag", row["dag_id"]) or none, of_dag) for row in rows[:limit]]
     return answer(f"{columns} {of_dag}", found)
 
 
+def _waits(row: Row) -> bool:
+    return bool(row["state"] == "waiting")
+
+
 @handles(inbox.COUNT_ATTEMPTS)
 async def _count_attempts(t: Transaction, ids: Any, attempts: Any) -> Answer:
-    count = 0
-    for number, begun in zip(ids, attempts, strict=True):
-        row = await t.lock("command", number, NO_KEY_UPDATE, lambda row: row["state"] == "waiting")
-        if row is not None:
-            t.put("command", number, {**row, "attempts": begun})
-            count += 1
-    return changed("UPDATE", count)
+    return await update(t, "request", zip(ids, ({"attempts": begun} for begun in attempts), strict=True), _waits)
 
 
-@handles(inbox.ANSWER_COMMANDS)
-async def _answer_commands(t: Transaction, ids: Any, states: Any, results: Any, incarnation: int) -> Answer:
-    count = 0
-    for number, state, result in zip(ids, states, results, strict=True):
-        row = await t.lock("command", number, NO_KEY_UPDATE, lambda row: row["state"] == "waiting")
-        if row is not None:
-            t.put("command", number, {**row, "state": state, "result": result, "applied_by": incarnation})
-            count += 1
-    return changed("UPDATE", count)
+@handles(inbox.ANSWER_REQUESTS)
+async def _answer_requests(t: Transaction, ids: Any, states: Any, results: Any, incarnation: int) -> Answer:
+    answers = ({"state": s, "result": r, "applied_by": incarnation} for s, r in zip(states, results, strict=True))
+    return await update(t, "request", zip(ids, answers, strict=True), _waits)
 
 
 @handles("SELECT pg_notify($1, $2)")
@@ -278,10 +282,9 @@ async def _notify(t: Transaction, channel: str, payload: str) -> Answer:
 @handles(outbox.INSERT_CALLBACKS)
 async def _insert_callbacks(t: Transaction, *columns: Any) -> Answer:
     created = []
-    for values in zip(*columns, strict=True):
+    for row in batch(CALLBACK_OUTBOX, outbox.NewCallback._fields, columns):
         number = t.store.number("callback_outbox")
-        row = outbox.NewCallback(*values)._asdict() | {"attempts": 0, "given_up_at": None, "error": None}
-        t.put("callback_outbox", number, row)
+        t.put("callback_outbox", number, new_row(CALLBACK_OUTBOX, row | {"id": number}))
         created.append([number, row["partition"], row["dag_id"]])
     return answer("id partition dag_id", created, "INSERT 0")
 
@@ -310,19 +313,14 @@ async def _begin_deliveries(t: Transaction, ids: list[int], most: int) -> Answer
         t.put("callback_outbox", number, row)
         details = [row[name] for name in ("kind", "dag_id", "run_id", "task_id")]
         numbers = [-1 if row["map_index"] is None else row["map_index"], row["try_number"] or 0]
-        found.append([number, *details, *numbers, row["deadline_index"] or 0, row["reason"], given_up])
-    columns = "id kind dag_id run_id task_id map_index try_number deadline_index reason given_up"
+        found.append([number, *details, *numbers, row["deadline_index"] or 0, row["reason"], given_up, None])
+    columns = "id kind dag_id run_id task_id map_index try_number deadline_index reason given_up team"
     return answer(columns, found, "UPDATE")
 
 
 @handles(outbox.DELETE_CALLBACKS)
 async def _delete_callbacks(t: Transaction, ids: list[int]) -> Answer:
-    count = 0
-    for number in ids:
-        if await t.lock("callback_outbox", number, UPDATE) is not None:
-            t.delete("callback_outbox", number)
-            count += 1
-    return changed("DELETE", count)
+    return changed("DELETE", await delete(t, CALLBACK_OUTBOX, ids))
 
 
 @handles(outbox.GIVE_UP_CALLBACKS)
@@ -342,16 +340,13 @@ async def _give_up_callbacks(t: Transaction, ids: list[int], errors: list[str], 
 
 @handles(reports.INSERT_REPORTS)
 async def _insert_reports(t: Transaction, *columns: Any) -> Answer:
-    *columns_, incarnation = columns
-    names = ["partition", "run_id", "task_index", "map_index", "try_number", "outcome", "body"]
     count = 0
-    for values in zip(*columns_, strict=True):
-        row = dict(zip(names, values, strict=True)) | {"queued_by": incarnation}
+    for row in batch(TASK_REPORT, reports.NEW_REPORT, columns):
         number = t.store.number("task_report")
         if row["outcome"] == "started":
-            if not await t.reserve("uq_started", values[1:5]):
+            if not await t.reserve("uq_started", key := key_of(TASK_TRY, row)):
                 continue
-            t.put("uq_started", values[1:5], {"of": ("task_report", number)})
+            t.put("uq_started", key, {"of": ("task_report", number)})
         t.put("task_report", number, {"id": number, **row})
         count += 1
     return changed("INSERT 0", count)
@@ -380,7 +375,7 @@ async def _delete_reports(t: Transaction, ids: list[int]) -> Answer:
         if row is not None:
             t.delete("task_report", number)
             if row["outcome"] == "started":
-                t.delete("uq_started", tuple(row[name] for name in ("run_id", "task_index", "map_index", "try_number")))
+                t.delete("uq_started", key_of(TASK_TRY, row))
             count += 1
     return changed("DELETE", count)
 

@@ -11,8 +11,11 @@ from random import Random
 from typing import Any, cast
 from unittest import mock
 
+import asyncpg
+
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import inbox
+from aiosched.errors import DatabaseUnreachable
 from aiosched.scheduler.runs import incomplete
 from tests.simulation.breaks import breaking
 from tests.simulation.dialects import Dialects
@@ -165,7 +168,7 @@ class Simulation:
             try:
                 await scheduler.start()
                 break
-            except (OSError, TimeoutError):  # whoever starts services starts them again
+            except (asyncpg.PostgresConnectionError, DatabaseUnreachable):  # whoever starts services starts them again
                 await asyncio.sleep(0.5)
         await scheduler.failed
 
@@ -237,7 +240,7 @@ class Simulation:
 
     async def _ask(self, request: Request) -> None:
         conn = ModelledConnection(self.network, WORLD, "people")
-        await inbox.add_command(
+        await inbox.send_request(
             cast("DatabaseConnection", conn),
             verb=request.verb,
             dag_id=request.dag_id,
@@ -305,7 +308,7 @@ class Simulation:
                 return False
             if run_["run_type"] in ("scheduled", "backfill") and run_["logical_date"] >= EPOCH:
                 created[run_["dag_id"]] += 1  # a backfill may have taken a scheduled run
-        waiting = any(command["state"] == "waiting" for command in tables["command"].values())
+        waiting = any(request["state"] == "waiting" for request in tables["request"].values())
         waiting |= any(row["tried_at"] is None for row in tables["dag_quarantine"].values())
         calling = any(row["given_up_at"] is None for row in tables["callback_outbox"].values())
         alive, owners = self._fleet()
@@ -340,7 +343,7 @@ class Simulation:
 
     def _differences(self, machine: Machine) -> Iterator[str]:
         """Where what a scheduler holds is not what the rows say."""
-        session = machine.scheduler._session
+        session = machine.scheduler.session
         assert session is not None
         tables, cache = self.store.tables, session.cache
         owned = {p for p, row in tables["partition_lease"].items() if row["incarnation"] == session.env.incarnation}

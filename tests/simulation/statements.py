@@ -17,7 +17,9 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from aiosched.db.statements import journal, ownership
+from aiosched.db.schema.tables import DAG_RUN, POOL, TASK_INSTANCE, TASK_TRY, XCOM
+from aiosched.db.server import sequences
+from aiosched.db.statements import dag_schedules, journal, module_sources, ownership, positions
 from aiosched.db.statements import pool_demands as demands
 from tests.simulation import (
     audit_statements,
@@ -34,15 +36,17 @@ from tests.simulation.answers import (
     Handler,
     UnknownStatement,
     answer,
+    batch,
     changed,
+    delete,
     document,
     handles,
-    kinds_of,
+    insert,
     normal,
     pick,
-    read_arrays,
+    upsert,
 )
-from tests.simulation.store import EPOCH, Backend, Row, Strength, Transaction
+from tests.simulation.store import EPOCH, FLEET, Backend, Row, Strength, Transaction
 
 __all__ = [
     "HANDLERS",
@@ -114,7 +118,7 @@ async def _register(
     row = {
         "incarnation": number, "name": name, "draining": False, "renewed_at": t.now,
         "lease_expires_at": t.now + timedelta(seconds=lease), "slots": slots, "protocol": ownership.PROTOCOL,
-        "started_at": t.now, "partition_loads": [],
+        "started_at": t.now, "partition_loads": [], "renewals": 0,
     }  # fmt: skip
     t.put("scheduler", number, row)
     return answer("incarnation", [[number]], "INSERT 0")
@@ -132,8 +136,35 @@ async def _renew(
 ) -> Answer:
     until = t.now + timedelta(seconds=lease)
     published = {} if loads is None else {"partition_loads": [None if load is None else _real(load) for load in loads]}
-    row = await t.update("scheduler", incarnation, renewed_at=t.now, lease_expires_at=until, **published)
-    return changed("UPDATE", row is not None)
+    renewals = (t.get("scheduler", incarnation) or {}).get("renewals", 0) + 1
+    row = await t.update(
+        "scheduler", incarnation, renewed_at=t.now, lease_expires_at=until, renewals=renewals, **published
+    )
+    found = [] if row is None else [[row["renewals"], row["renewed_at"], 1]]
+    return answer("renewals renewed_at number", found, "UPDATE")
+
+
+@handles(positions.FIND)
+async def _find_position(t: Transaction, incarnation: int | None, at: datetime | None) -> Answer:
+    own = t.get("scheduler", incarnation) or t.get("lost_scheduler", incarnation)
+    until = [s["renewed_at"] for _, s in t.rows("scheduler") if at is not None and s["renewed_at"] <= at]
+    columns = "fleet former accepts_former at row_is_there renewals renewed_at newest issued"
+    row = [
+        FLEET, [], False, t.now, own is not None, own and own["renewals"], own and own["renewed_at"],
+        max(until, default=None), t.store.issued["scheduler"],
+    ]  # fmt: skip
+    return answer(columns, [row])
+
+
+@handles(positions.RECENT)
+async def _recent_spans(t: Transaction) -> Answer:
+    """None is ever lost here."""
+    return answer("id noticed_at lost_from lost_to noticed_by seen found", [])
+
+
+@handles(positions.LOCATE)
+async def _locate_server(t: Transaction, number: str | None) -> Answer:
+    return answer("system timeline lsn first_number commit", [[1, 1, "0/1", 1, number and "committed"]])
 
 
 @handles(ownership.READ_FLEET)
@@ -233,10 +264,11 @@ async def _delete_scheduler(t: Transaction, incarnation: int) -> Answer:
 
 @handles(ownership.DELETE_LOST)
 async def _delete_lost(t: Transaction, incarnation: int) -> Answer:
-    """The table of lost schedulers is not modelled, as nothing reads it here."""
     row = t.get("scheduler", incarnation)
-    gone = (await _delete_scheduler(t, incarnation)).tag
-    return changed("INSERT 0", int(gone == "DELETE 1" and row is not None and not row["draining"]))
+    if (await _delete_scheduler(t, incarnation)).tag != "DELETE 1" or row is None or row["draining"]:
+        return changed("INSERT 0", 0)
+    t.put("lost_scheduler", incarnation, {name: row[name] for name in ("renewals", "renewed_at")})
+    return changed("INSERT 0", 1)
 
 
 @handles(ownership.ACQUIRE)
@@ -303,6 +335,17 @@ async def _store_demands(t: Transaction, incarnation: str, names: list[str], wan
     return changed("UPDATE", count)
 
 
+@handles(sequences.MAY_PUT_FORWARD)
+async def _may_put_forward(t: Transaction) -> Answer:
+    return answer("may", [[True]])
+
+
+@handles(sequences.BEHIND)
+async def _behind(t: Transaction) -> Answer:
+    """Sequences of this model never go back."""
+    return answer("name sequence used issued", [])
+
+
 @handles(demands.WITHDRAW_DEMANDS)
 async def _withdraw_demands(t: Transaction, incarnation: str) -> Answer:
     count = 0
@@ -315,7 +358,6 @@ async def _withdraw_demands(t: Transaction, incarnation: str) -> Answer:
     return changed("UPDATE", count)
 
 
-_TRY: Final = "run_id task_index map_index try_number state queued_by queued_at start_date end_date reason"
 _CHANGE: Final = journal.InstanceChange._fields
 _RUN_CHANGE: Final = journal.RunChange._fields
 
@@ -325,27 +367,27 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
     if t.fence is None:
         t.fence = incarnation
     width, run_width = len(_CHANGE), len(_RUN_CHANGE)
-    instances = read_arrays(columns[:width], kinds_of(journal.InstanceChange))
-    runs_ = read_arrays(columns[width : width + run_width], kinds_of(journal.RunChange))
-    names, deltas = read_arrays(columns[width + run_width :][:2], (str, int))
+    instances = batch(TASK_INSTANCE, _CHANGE, columns[:width])
+    runs_ = batch(DAG_RUN, _RUN_CHANGE, columns[width : width + run_width])
+    pools = batch(POOL, ("name", "used"), columns[width + run_width :][:2])
     expected = list(columns[width + run_width + 2 :])
     held = await fenced(t, incarnation)
     moved = []
     written = ended = 0
     if held:
-        for name, delta in zip(names, deltas, strict=True):
+        for name, delta in map(dict.values, pools):
             row = await t.lock("pool", name, NO_KEY_UPDATE, partial(_moves, delta=delta))
             if row is not None:
                 row = {**row, "used": row["used"] + delta}
                 t.put("pool", name, row)
                 moved.append(pick(row, _POOL))
-        for values in zip(*instances, strict=True):
-            written += await change_instance(t, dict(zip(_CHANGE, values, strict=True)))
-        for values in zip(*runs_, strict=True):
-            ended += await change_run(t, dict(zip(_RUN_CHANGE, values, strict=True)))
+        for change in instances:
+            written += await change_instance(t, change)
+        for change in runs_:
+            ended += await change_run(t, change)
     if not held or [written, ended, len(moved)] != expected:
         raise asyncpg.DivisionByZeroError("division by zero")
-    return answer(_POOL, [*moved, [None, None, 1, None, None]])
+    return answer(_POOL, [*moved, [None, 1, 1, None, None]])
 
 
 @handles(journal.WRITE_INSTANCES)
@@ -358,7 +400,7 @@ async def _write_instances(t: Transaction, incarnation: int, *columns: Any) -> A
 
 def guarded(row: Row, change: Mapping[str, Any]) -> bool:
     """Whether an instance is as its writer believes."""
-    return (row["state"], row["try_number"]) == (change["old_state"], change["old_try"])
+    return (row["state"], row["try_number"]) == (change["old_state"], change["old_try_number"])
 
 
 def fits(pool: Row, delta: int) -> bool:
@@ -380,7 +422,7 @@ async def change_instance(t: Transaction, change: dict[str, Any]) -> bool:
     row = await t.lock("task_instance", key, NO_KEY_UPDATE, lambda row: guarded(row, change))
     if row is None:
         return False
-    del change["old_state"], change["old_try"]
+    del change["old_state"], change["old_try_number"]
     t.put("task_instance", key, {**row, **change})
     return True
 
@@ -396,26 +438,20 @@ async def change_run(t: Transaction, change: dict[str, Any]) -> bool:
 
 @handles(journal.INSERT_TRIES)
 async def _insert_tries(t: Transaction, *columns: Any) -> Answer:
-    count = 0
-    for values in zip(*columns, strict=True):
-        row = dict(zip(_TRY.split(), values, strict=False))
-        if await t.reserve("task_try", values[:4]):
-            t.put("task_try", values[:4], row)
-            count += 1
-    return changed("INSERT 0", count)
+    return changed("INSERT 0", await insert(t, TASK_TRY, batch(TASK_TRY, journal.TRY_COLUMNS, columns)))
 
 
-@handles(journal.EXPAND)
-async def _expand(t: Transaction, runs: list[int], tasks: list[int]) -> Answer:
+@handles(journal.PLACE)
+async def _place(t: Transaction, runs: list[int], tasks: list[int], old: int, new: int) -> Answer:
     count = 0
     for run, task in zip(runs, tasks, strict=True):
-        row = await t.lock("task_instance", (run, task, -1), UPDATE)
+        row = await t.lock("task_instance", (run, task, old), UPDATE)
         if row is None:
             continue
-        if not await t.reserve("task_instance", (run, task, 0)):
+        if not await t.reserve("task_instance", (run, task, new)):
             raise asyncpg.UniqueViolationError("pk_task_instance")
-        t.delete("task_instance", (run, task, -1))
-        t.put("task_instance", (run, task, 0), {**row, "map_index": 0})
+        t.delete("task_instance", (run, task, old))
+        t.put("task_instance", (run, task, new), {**row, "map_index": new})
         count += 1
     return changed("UPDATE", count)
 
@@ -423,22 +459,12 @@ async def _expand(t: Transaction, runs: list[int], tasks: list[int]) -> Answer:
 @handles(journal.DELETE_XCOMS)
 async def _delete_xcoms(t: Transaction, *columns: Any) -> Answer:
     wanted = set(zip(*columns, strict=True))
-    count = 0
-    for key in [key for key, _ in t.rows("xcom") if key[:3] in wanted]:
-        if await t.lock("xcom", key, UPDATE) is not None:
-            t.delete("xcom", key)
-            count += 1
-    return changed("DELETE", count)
+    return changed("DELETE", await delete(t, XCOM, [key for key, _ in t.rows("xcom") if key[:3] in wanted]))
 
 
 @handles(journal.UPSERT_XCOMS)
 async def _upsert_xcoms(t: Transaction, *columns: Any) -> Answer:
-    for *key, value, stored in zip(*columns, strict=True):
-        assert stored is None, "nothing is in remote storage in a simulated fleet"
-        if not await t.reserve("xcom", tuple(key)):
-            await t.lock("xcom", tuple(key), NO_KEY_UPDATE)
-        t.put("xcom", tuple(key), {"value": value})
-    return changed("INSERT 0", len(columns[0]))
+    return changed("INSERT 0", await upsert(t, XCOM, batch(XCOM, journal.XComRow._fields, columns)))
 
 
 @handles(journal.WHO_AM_I)
@@ -467,7 +493,7 @@ _ABSENT: Final = re.compile(r"(?:SELECT .*? FROM|DELETE FROM|UPDATE|INTO) (\w+)"
 _EMPTY_TABLES: Final = {
     "deadline", "asset", "asset_alias", "asset_reference", "asset_event", "asset_queue",
     "asset_consumption", "asset_key_event", "asset_partition", "asset_partition_event",
-    "sla_miss", "engine_attempt", "unreferenced_xcom", "task_state", "asset_state",
+    "sla_miss", "engine_attempt", "unreferenced_xcom", "task_state", "asset_state", "dag_schedule",
 }  # fmt: skip
 
 
@@ -475,8 +501,14 @@ async def nothing(t: Transaction, *args: Any) -> Answer:
     return changed("SELECT", 0)
 
 
+@handles(module_sources.FORGET)  # it reads versions, which are there
 async def _nothing_deleted(t: Transaction, *args: Any) -> Answer:
     return changed("DELETE", 0)
+
+
+@handles(dag_schedules.NEXT_SCHEDULE)
+async def _no_schedule(t: Transaction, *args: Any) -> Answer:
+    return answer("min", [[None]])
 
 
 async def _nothing_updated(t: Transaction, *args: Any) -> Answer:

@@ -8,7 +8,6 @@ then. Locks have PostgreSQL's three strengths that occur here; a circle of waits
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ Row = dict[str, Any]
 Place = tuple[str, Any]  # table and key
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+FLEET = "the simulated fleet"
 IDLE_SECONDS = float(engine.IDLE_IN_TRANSACTION.removesuffix("s"))  # idle_in_transaction_session_timeout
 
 
@@ -192,8 +192,9 @@ class Store:
             name: {}
             for name in (
                 "scheduler", "partition_lease", "dag", "dag_version", "dag_run", "task_instance", "task_try", "xcom",
-                "pool", "command", "callback_outbox", "task_report", "uq_run", "uq_date", "uq_started",
+                "pool", "request", "callback_outbox", "task_report", "uq_run", "uq_date", "uq_started",
                 "deferred_trigger", "deferral", "backfill", "uq_backfill", "dag_quarantine",
+                "lost_scheduler",
             )
         }  # fmt: skip
         self.backends: dict[int, Backend] = {}
@@ -204,14 +205,15 @@ class Store:
         self.on_notice: Callable[[Backend, str, str], None] = lambda backend, channel, payload: None
         self.renewals: Counter[Place] = Counter()  # how often a row was deleted and inserted again in one transaction
         self._loosened = 0  # statements that waited for a lock, and have it
-        self._numbers: dict[str, Iterator[int]] = {}
+        self.issued: Counter[str] = Counter()  # the newest number of each sequence
         self._holders: dict[Place, dict[Transaction, Strength]] = {}
         self._queues: dict[Place, list[tuple[Transaction, Strength, asyncio.Future[None]]]] = {}
         self._advisory_queues: dict[int, deque[tuple[Backend, asyncio.Future[None]]]] = {}
 
     def number(self, sequence: str) -> int:
         """The next number of a sequence; numbers of transactions that roll back are lost."""
-        return next(self._numbers.setdefault(sequence, itertools.count(1)))
+        self.issued[sequence] += 1
+        return self.issued[sequence]
 
     # -- sessions ---------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ def _idle(machines: int) -> Plan:
     return replace(make_plan(1), machines=machines, specs=(), requests=(), intervals={}, blows=(), rough=0.0)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("after", [-0.5, -0.1, 0.3, 0.7, 1.1, 1.5, 1.8, 1.99, 1.9999])
 def test_a_machine_that_comes_in_the_last_moment_gets_its_share_before_the_fleet_is_judged(after: float) -> None:
     def meddle(simulation: Simulation) -> None:

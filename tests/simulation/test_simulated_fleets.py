@@ -40,13 +40,14 @@ def test_whatever_happens_to_machines_and_messages_the_promises_hold(first: int)
     assert too_little(seen, CHUNK) == []
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 4, 6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 5, 7))])
 def test_a_fleet_keeps_its_promises(seed: int) -> None:
     plan = make_plan(seed)
 
     assert violations(plan, simulate(seed, plan)) == [], f"replay: python -m tests.simulation --seed {seed} --trace"
 
 
+@pytest.mark.slow  # three simulations; for whoever looks for the cause of what one of them has found
 def test_a_seed_is_played_again_exactly_here_and_by_another_process() -> None:
     trace = simulate(_REPLAYED).trace()
 
@@ -64,7 +65,7 @@ def test_a_seed_is_played_again_exactly_here_and_by_another_process() -> None:
 
 
 @pytest.mark.parametrize(
-    "at", [pytest.param(10 + 0.31 * n, marks=[pytest.mark.slow] if n % 5 else []) for n in range(20)]
+    "at", [pytest.param(10 + 0.31 * n, marks=[pytest.mark.slow] if n % 10 else []) for n in range(20)]
 )
 def test_a_machine_that_stops_at_any_instant_is_taken_over_within_its_lease_and_a_little(at: float) -> None:
     """In the middle of a transaction, too: its locks must not keep its peers waiting."""

@@ -76,7 +76,7 @@ def test_a_fleet_ends_as_one_version() -> None:
     assert plan.ends_as is not None
     assert history.seen["another version"]
     assert violations(plan, history) == []
-    refused = [row for row in history.tables["command"].values() if "novelty" in row["args"]]
+    refused = [row for row in history.tables["request"].values() if "novelty" in row["args"]]
     assert [row["state"] for row in refused] == ["refused"]
     assert json.loads(refused[0]["result"])["exit_code"] in (Refused.exit_code, NotFound.exit_code)
 
@@ -87,7 +87,7 @@ def test_a_request_that_is_applied_without_its_unknown_option_is_found() -> None
             event._replace(
                 changes=[
                     c._replace(new={**c.new, "state": "applied", "verb": "pause"})
-                    if c.table == "command" and c.new is not None and c.new["state"] == "refused"
+                    if c.table == "request" and c.new is not None and c.new["state"] == "refused"
                     else c
                     for c in event.changes
                 ]

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import asyncpg
 
+from aiosched.db.schema.tables import DEFERRED_TRIGGER
 from aiosched.db.statements import triggers
-from tests.simulation.answers import Answer, answer, changed, handles, pick
+from tests.simulation.answers import Answer, batch, changed, delete, handles, select, upsert
 from tests.simulation.store import Row, Strength, Transaction
 
-NO_KEY_UPDATE, UPDATE = Strength.NO_KEY_UPDATE, Strength.UPDATE
+NO_KEY_UPDATE = Strength.NO_KEY_UPDATE
 _PLACE: Final = "run_id task_index map_index"
 _FIELDS: Final = triggers.DeferralRow._fields
 _WAITED_FOR: Final = ("deferred", "scheduled", "queued", "running", "restarting", "shutdown")
@@ -18,16 +19,12 @@ _WAITED_FOR: Final = ("deferred", "scheduled", "queued", "running", "restarting"
 
 @handles(triggers.STORE_DEFERRALS)
 async def _store_deferrals(t: Transaction, *columns: Any) -> Answer:
-    rows = [dict(zip(_FIELDS, values, strict=True)) for values in zip(*columns, strict=True)]
+    rows = batch(DEFERRED_TRIGGER, _FIELDS, columns)
     ended = {_place(row) for row in rows if not _waits(row)}
     for key, since in list(t.rows("deferral")):
         if key[:3] in ended and await t.lock("deferral", key, NO_KEY_UPDATE, lambda row: row["until"] is None):
             t.put("deferral", key, {**since, "until": t.now})
-    for row in rows:
-        place = _place(row)
-        if not await t.reserve("deferred_trigger", place):
-            await t.lock("deferred_trigger", place, NO_KEY_UPDATE)
-        t.put("deferred_trigger", place, row)
+    await upsert(t, DEFERRED_TRIGGER, rows)
     for row in rows:
         if not _waits(row) or (instance := t.get("task_instance", _place(row))) is None:
             continue
@@ -48,27 +45,17 @@ def _waits(row: Row) -> bool:
 
 @handles(triggers.DELETE_DEFERRALS)
 async def _delete_deferrals(t: Transaction, *columns: Any) -> Answer:
-    return changed("DELETE", await _delete(t, list(zip(*columns, strict=True))))
-
-
-async def _delete(t: Transaction, places: list[tuple[int, int, int]]) -> int:
-    count = 0
-    for place in places:
-        if await t.lock("deferred_trigger", place, UPDATE) is not None:
-            t.delete("deferred_trigger", place)
-            count += 1
-    return count
+    return changed("DELETE", await delete(t, DEFERRED_TRIGGER, zip(*columns, strict=True)))
 
 
 @handles(triggers.LOAD_DEFERRALS)
 async def _load_deferrals(t: Transaction, runs: list[int]) -> Answer:
-    columns = " ".join(_FIELDS)
-    return answer(columns, [pick(row, columns) for key, row in t.rows("deferred_trigger") if key[0] in runs])
+    return select(t, DEFERRED_TRIGGER, _FIELDS, lambda row: row["run_id"] in runs)
 
 
 @handles(triggers.WAITING_TRIGGERS)
 async def _waiting_triggers(t: Transaction, runs: list[int]) -> Answer:
-    return answer(_PLACE, [pick(row, _PLACE) for key, row in t.rows("deferred_trigger") if key[0] in runs])
+    return select(t, DEFERRED_TRIGGER, _PLACE, lambda row: row["run_id"] in runs)
 
 
 @handles(triggers.DELETE_ORPHANS)
@@ -81,4 +68,4 @@ async def _delete_orphans(t: Transaction, partitions: list[int], incarnation: in
         waits = instance is not None and instance["state"] in _WAITED_FOR
         if not waits and (run is None or run["partition"] in partitions):
             orphans.append(key)
-    return changed("DELETE", await _delete(t, orphans))
+    return changed("DELETE", await delete(t, DEFERRED_TRIGGER, orphans))

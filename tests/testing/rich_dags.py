@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
-from world_builders import NEW_YEAR, dag, minutes, task
 
 from aiosched import Asset
 from aiosched.core.graph.spec import (
@@ -32,6 +31,7 @@ from aiosched.core.timetables import (
 from aiosched.core.timetables.custom import ListedRun
 from aiosched.core.values.messages import Deferral
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, dag, minutes, task
 
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)

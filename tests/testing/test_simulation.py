@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput
 from aiosched.testing import Simulation, simulate
 from aiosched.testing.simulation import limit_of
+from tests.testing.world_builders import NEW_YEAR, at, dag, minutes, task
 
 DAY = timedelta(days=1)
 

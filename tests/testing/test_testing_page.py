@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world_builders import NEW_YEAR
 
 from aiosched import DAG, DeadlineAlert, DeadlineReference, PythonOperator
+from tests.testing.world_builders import NEW_YEAR
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 

@@ -6,13 +6,13 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import Asset, CronTriggerTimetable
 from aiosched.core.graph.spec import AssetRef, LiteralLength, MappingSpec, TaskOutput
 from aiosched.core.values.states import RunState
 from aiosched.errors import Refused
 from aiosched.testing import World, defers, fails, never_ends, succeeds
+from tests.testing.world_builders import NEW_YEAR, at, dag, minutes, task
 
 
 def world(**options: object) -> World:

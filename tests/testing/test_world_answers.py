@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from aiosched import (
     HITLOperator,
     Param,
 )
+from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.errors import NotFound, Refused
 from aiosched.testing import World, succeeds
 
@@ -130,3 +132,23 @@ async def test_answers_that_do_not_fit_are_refused_as_by_a_scheduler() -> None:
             it.answer_input("d", run, "price", ["keep"])
         await it.run_for(timedelta(minutes=1))
         assert it.states("m", other) == {("ask", 0): "deferred", ("ask", 1): "success"}
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["answered", "by default"])
+async def test_params_that_people_fill_in_have_the_types_of_their_defaults(answers: bool) -> None:
+    with DAG("d", schedule=None) as dag:
+        params = {"due": date(2026, 1, 31), "sum": Decimal("1.50"), "names": {"a"}}
+        HITLEntryOperator(task_id="ask", subject="?", params=params, response_timeout=timedelta(hours=2))
+    async with world() as it:
+        it.add(dag)
+        run = it.trigger("d", run_id="r")
+        await it.run_for(timedelta(hours=1))
+        if answers:
+            with pytest.raises(Refused, match="Param 'due': 'soon' is no date, which its default is"):
+                it.answer_input("d", run, "ask", ["OK"], params={"due": "soon"})
+            it.answer_input("d", run, "ask", ["OK"], params={"due": "2026-07-01", "names": ["b"]})
+        await it.run_for(timedelta(hours=2))
+
+        got = read_xcom(it.xcom("d", run, "ask") or "")["params_input"]
+        changed = {"due": date(2026, 7, 1), "sum": Decimal("1.50"), "names": {"b"}}
+        assert got == (changed if answers else params)

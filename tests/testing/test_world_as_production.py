@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world_builders import NEW_YEAR
 
 from aiosched import (
     DAG,
@@ -37,6 +36,7 @@ from aiosched.core.graph.spec import AssetRef
 from aiosched.db.server.engine import Database
 from aiosched.testing import Ending, World, defers, fails, never_begins, skips, succeeds
 from tests.scheduler import harness
+from tests.testing.world_builders import NEW_YEAR
 
 States = dict[Any, str | None]
 DATE = datetime(2026, 1, 5, tzinfo=UTC)
@@ -82,6 +82,7 @@ async def in_a_world(dags: Sequence[DAG], first: str, **scripts: Any) -> dict[st
 # ---- values ----
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(
     "value", [None, "a text", 7, [], [1, 2], {"a": 1}, list(range(1025))], ids=lambda v: repr(v)[:9]
 )
@@ -170,6 +171,7 @@ async def test_sensors_that_raise(dsn: str, tmp_path: Path, options: dict[str, A
     assert await in_a_world([written], "d", wait={"fails": True}) == real
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("options", [{}, {"deferrable": True}], ids=str)
 async def test_runs_of_other_dags(dsn: str, tmp_path: Path, options: dict[str, Any], broken: bool) -> None:
@@ -235,6 +237,7 @@ class Defers(BaseOperator):
 PAUSE = timedelta(minutes=5)
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(
     ("how", "ending"),
     [
@@ -347,6 +350,7 @@ async def test_attempts_that_never_begin(dsn: str, clock: FakeClock) -> None:
         assert {name: (row.state, row.try_number) for name, row in rows.items()} == real
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("catchup", [True, False])
 async def test_a_file_that_vanishes_and_returns(dsn: str, clock: FakeClock, catchup: bool) -> None:
     spec = harness.dag("d", schedule="@hourly", start_date=NEW_YEAR, catchup=catchup)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from world_builders import NEW_YEAR, at, dag, minutes, task
-
 from aiosched.core.values.messages import Deferral
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, at, dag, minutes, task
 
 WAIT = Deferral(classpath="triggers.Wait", kwargs="{}", next_method="go_on")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import DAG, Asset, PythonOperator, TriggerDagRunOperator
 from aiosched.core.graph.spec import AssetRef
 from aiosched.core.values.ids import partition_of
 from aiosched.errors import NotFound
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, at, dag, minutes, task
 
 
 def world(**options: object) -> World:

@@ -14,7 +14,6 @@ from itertools import chain, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from world_builders import NEW_YEAR, dag, minutes, task
 
 from aiosched import Asset
 from aiosched.core.creation.run_creation import compute_next
@@ -24,6 +23,7 @@ from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDa
 from aiosched.core.values.states import FINISHED, RUN_FINISHED, RunType, TaskState
 from aiosched.errors import AioschedError
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, dag, minutes, task
 
 ACCIDENTS = ("restart", "crash", "lost before", "lost after", "pause", "unpause")
 CRONS = ["0 0 * * *", "30 2 * * *", "15 1,2,3 * * *", "0 */6 * * *", "0 12 * * 1-5"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from world_builders import NEW_YEAR, dag, task
 
-from aiosched.scheduler.state import unstored
+from aiosched.scheduler.memory import unstored
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, dag, task
 
 
 async def test_what_is_decided_and_not_stored_yet_is_no_broken_invariant(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from world_builders import NEW_YEAR, dag, minutes, task
 
 from aiosched.errors import Refused
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, dag, minutes, task
 
 
 async def test_only_runs_with_something_to_clear_move_to_the_newest_version() -> None:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
-from world_builders import NEW_YEAR, at, minutes
 
 from aiosched import (
     DAG,
@@ -33,6 +32,7 @@ from aiosched import (
 from aiosched.testing import World, fails
 from aiosched.testing.attempts.virtual_loop import VirtualLoop
 from aiosched.testing.world_memory import WorldClock
+from tests.testing.world_builders import NEW_YEAR, at, minutes
 
 
 def world(**options: object) -> World:
@@ -58,7 +58,7 @@ async def test_branches_and_short_circuits_decide_by_what_scripts_return() -> No
         def choose(ti: Any) -> str:
             return "many" if ti.xcom_pull(task_ids="rows") > 10 else "few"
 
-        branch = choose()
+        branch = choose()  # type: ignore[call-arg]  # the context gives it
         rows >> branch >> plain("many", "few")
         rows >> ShortCircuitOperator(task_id="stop", python_callable=lambda: False) >> plain("after")
     async with world() as it:

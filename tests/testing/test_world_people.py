@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import Asset
 from aiosched.core.graph.spec import AssetRef, DeadlineSpec
 from aiosched.errors import AioschedError, NotFound
 from aiosched.testing import World, defers, fails, never_ends
+from tests.testing.world_builders import NEW_YEAR, at, dag, minutes, task
 
 
 def world(**options: object) -> World:

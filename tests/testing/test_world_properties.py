@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from world_builders import NEW_YEAR, dag, minutes, task
 
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerRule
@@ -26,6 +25,7 @@ from aiosched.core.run.board import MAX_LOSSES
 from aiosched.core.values.states import RUN_FINISHED
 from aiosched.errors import Refused
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, dag, minutes, task
 
 ANY_RULE = sorted(set(TriggerRule) - {TriggerRule.ALL_DONE_SETUP_SUCCESS})
 CALM_RULES = ["all_success", "all_success", "all_done", "none_failed", "always"]

@@ -14,7 +14,6 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from world_builders import NEW_YEAR, dag, history, task
 
 from aiosched import Asset
 from aiosched.core.graph.spec import DagSpec
@@ -29,6 +28,7 @@ from aiosched.core.timetables import (
 from aiosched.core.timetables.custom import ListedRun
 from aiosched.errors import AioschedError
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, dag, history, task
 
 HOUR = timedelta(hours=1)
 END = NEW_YEAR + 60 * HOUR

@@ -13,28 +13,29 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_world_restarts import DEEDS, HOUR, Scenario, play
-from world_builders import NEW_YEAR
 
 from aiosched import DAG, BaseOperator, task
+from aiosched.core.figures.metrics import Metrics
 from aiosched.core.graph.spec import DagSpec
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.backfills import cancel_backfill, take_runs
-from aiosched.db.statements.journal import InstanceChange
-from aiosched.db.statements.runs import NewRunRow, copy_instances, fail_queued_run, insert_runs
+from aiosched.db.statements.journal import OF_TRY, InstanceChange
+from aiosched.db.statements.runs import OF_RUN, NewRun, copy_instances, fail_queued_run, insert_runs
+from aiosched.db.statements.triggers import DeferralRow
 from aiosched.scheduler.journal.journal import Journal
-from aiosched.scheduler.state.changes import Changes, Committed
-from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.memory.changes import Changes, Committed
 from aiosched.testing import World
 from aiosched.testing.rows.rows import Rows
 from tests.conftest import NIGHTLY
+from tests.testing.test_world_restarts import DEEDS, HOUR, Scenario, play
+from tests.testing.world_builders import NEW_YEAR
 
 Step = Callable[[DatabaseConnection, Journal], Awaitable[object]]
 
 _EMPTY = """
     TRUNCATE scheduler, dag, dag_version, dag_run, task_instance, task_try, xcom, pool, deferred_trigger, deferral,
-             callback_outbox, deadline, command, backfill RESTART IDENTITY CASCADE
+             callback_outbox, deadline, request, backfill RESTART IDENTITY CASCADE
 """
 _SEED = """
     INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)
@@ -64,7 +65,7 @@ class Recorder:
 
         return recorded
 
-    def insert_run(self, _: Rows, key: int | None, new: NewRunRow, places: Sequence[tuple[int, int, int]]) -> None:
+    def insert_run(self, _: Rows, key: int | None, new: NewRun, places: Sequence[tuple[int, int, int]]) -> None:
         async def step(conn: DatabaseConnection, _: Journal) -> None:
             assert list((await insert_runs(conn, [new])).values()) == [key]
             await copy_instances(conn, [(key, *place) for place in places])
@@ -129,20 +130,10 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     return Scenario(tuple(specs), scripts, tuple(sorted(deeds, key=lambda deed: deed[0])))
 
 
-_INSTANCE = [name for name in InstanceChange._fields if name not in ("old_state", "old_try")]
-_TRY = ("state", "queued_by", "queued_at", "start_date", "end_date", "reason")
-_RUN = (
-    "state",
-    "run_type",
-    "queued_at",
-    "start_date",
-    "end_date",
-    "reason",
-    "clear_number",
-    "backfill_id",
-    "backfill_order",
-)
-_DEFERRAL = ("classpath", "next_method", "timeout_at", "holds_pool", "error", "timed_out")
+_INSTANCE = [name for name in InstanceChange._fields if not name.startswith("old_")]
+_RUN = {field: column for field, column in OF_RUN.items() if field not in ("key", "is_incomplete", "conf")}
+_DOCUMENTS = ("kwargs", "next_kwargs", "event")  # as they are written
+_DEFERRAL = [name for name in DeferralRow._fields[3:] if name not in _DOCUMENTS]
 
 
 def rows_of(world: World) -> dict[str, dict[Any, Any]]:
@@ -152,7 +143,7 @@ def rows_of(world: World) -> dict[str, dict[Any, Any]]:
     return {
         "dag_run": {key: tuple(getattr(run, name) for name in _RUN) for key, run in rows.runs.items()},
         "task_instance": {row[:3]: tuple(getattr(row, name) for name in _INSTANCE[3:]) for row in instances},
-        "task_try": {tuple(key): tuple(getattr(done, name) for name in _TRY) for key, done in rows.tries.items()},
+        "task_try": {tuple(key): tuple(getattr(done, name) for name in OF_TRY) for key, done in rows.tries.items()},
         "xcom": {place: json.loads(value) for place, value in rows.xcoms.items()},
         "deferred_trigger": {
             row[:3]: tuple(getattr(row, name) for name in _DEFERRAL) for row in rows.deferrals.values()
@@ -170,9 +161,9 @@ async def stored_rows(conn: DatabaseConnection) -> dict[str, dict[Any, Any]]:
 
     place = ("run_id", "task_index", "map_index")
     return {
-        "dag_run": {key: row for (key,), row in (await read("dag_run", ("id",), _RUN)).items()},
+        "dag_run": {key: row for (key,), row in (await read("dag_run", ("id",), tuple(_RUN.values()))).items()},
         "task_instance": await read("task_instance", place, _INSTANCE[3:]),
-        "task_try": await read("task_try", (*place, "try_number"), _TRY),
+        "task_try": await read("task_try", (*place, "try_number"), tuple(OF_TRY)),
         "xcom": {key: json.loads(row[0]) for key, row in (await read("xcom", (*place, "key"), ("value",))).items()},
         "deferred_trigger": await read("deferred_trigger", place, _DEFERRAL),
         "pool": {key: row[0] for (key,), row in (await read("pool", ("name",), ("used",))).items()},

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import DAG, Asset, AssetAlias, EmptyOperator, Metadata, PythonOperator
+from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.core.graph.spec import AssetRef, MappingSpec, TaskOutput
 from aiosched.core.values.messages import Attempt, Deferral
 from aiosched.testing import Ending, World, defers, fails, never_begins, reschedules, skips, succeeds
+from tests.testing.world_builders import NEW_YEAR, at, dag, minutes, task
 
 
 def world(**options: object) -> World:
@@ -46,14 +48,27 @@ async def test_a_value_that_nothing_can_be_mapped_over_fails_its_task(value: obj
 async def test_a_value_that_json_cannot_hold_fails_its_task() -> None:
     async with world() as it:
         it.add(dag("d", task("a", retries=1)))
-        it.script("d", "a", lambda attempt: succeeds({1j}) if attempt.key.try_number == 1 else None)
+        it.script("d", "a", lambda attempt: succeeds([iter(())]) if attempt.key.try_number == 1 else None)
         run = it.trigger("d")
 
         await it.run_until_idle()
 
         assert (it.task("d", run, "a").state, it.task("d", run, "a").try_number) == ("success", 2)
         ((_, first),) = it.rows.tries.items()
-        assert "complex, which JSON cannot hold" in (first.reason or "")
+        assert "tuple_iterator, which JSON cannot hold" in (first.reason or "")
+
+
+@pytest.mark.parametrize("value", [(1, Decimal("1.50")), {1: date(2026, 1, 1)}, {b"x"}, float("inf")])
+async def test_a_value_is_stored_so_that_it_comes_back(value: Any) -> None:
+    async with world() as it:
+        it.add(dag("d", task("a")))
+        it.script("d", "a", returns=value, pushes={"k": [value]})
+        run = it.trigger("d")
+
+        await it.run_until_idle()
+
+        found = [read_xcom(it.xcom("d", run, "a", key) or "") for key in ("return_value", "k")]
+        assert repr(found) == repr([value, [value]])
 
 
 async def test_what_a_task_stores_is_as_its_options_say() -> None:

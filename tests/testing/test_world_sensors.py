@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from world_builders import NEW_YEAR, at, minutes
 
 from aiosched import DAG, DateTimeSensor, FileSensor, PythonOperator, PythonSensor
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, at, minutes
 
 
 def world(**options: object) -> World:

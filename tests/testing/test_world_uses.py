@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
-from world_builders import NEW_YEAR, at, dag, minutes, task
 
 from aiosched import DAG, EmptyOperator, Param
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.statements.journal import PoolRow
 from aiosched.errors import AioschedError, NotFound, ParamError, Refused, StaleRows
 from aiosched.testing import InvariantBroken, World, fails, reschedules, succeeds
+from tests.testing.world_builders import NEW_YEAR, at, dag, minutes, task
 
 
 def world(**options: object) -> World:

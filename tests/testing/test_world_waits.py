@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from world_builders import NEW_YEAR, dag, minutes, task
 
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.states import RunState
 from aiosched.errors import AioschedError
 from aiosched.testing import World
+from tests.testing.world_builders import NEW_YEAR, dag, minutes, task
 
 DAY = timedelta(days=1)
 LOOKS: tuple[dict[str, bool], ...] = (

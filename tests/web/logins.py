@@ -5,7 +5,10 @@ from __future__ import annotations
 import httpx2
 from fastapi import FastAPI
 
+from aiosched.web.auth import cookies
+
 PASSWORD = "correct horse"  # of everybody
+SESSION_COOKIE = cookies.sent_name(cookies.SESSION, tls=True)  # as `client_of` has it
 
 
 def client_of(app: FastAPI) -> httpx2.AsyncClient:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 import httpx2
@@ -29,9 +32,37 @@ def sales() -> DAG:
     return dag
 
 
+class Size(Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+NAMES: dict[str, Any] = {f"n{n}": {"anyOf": 2 * [{"$ref": f"#/$defs/n{n - 1}"}]} for n in range(1, 40)}
+SEEN: dict[str, dict[str, Any]] = {}
+TYPED: dict[str, Any] = {
+    "day": date(2026, 1, 31),
+    "price": Decimal("1.50"),
+    "size": Size.SMALL,
+    "names": {"a"},
+    "tree": Param(1, **{"$ref": "#/$defs/n39", "$defs": {"n0": {"type": "integer"}, **NAMES}}),
+}
+
+
+def typed() -> DAG:
+    @task
+    async def look(params: Any, run_id: str) -> None:
+        SEEN[run_id] = dict(params)
+
+    with DAG("typed", schedule=None, params=TYPED) as dag:
+        look()  # type: ignore[call-arg]  # the context gives it
+    return dag
+
+
 @pytest.fixture
 async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
-    async with Scheduler(dsn=dsn, dags=[sales()], settings=Settings(web=WebSettings(auth="none"))) as scheduler:
+    async with Scheduler(
+        dsn=dsn, dags=[sales(), typed()], settings=Settings(web=WebSettings(auth="none"))
+    ) as scheduler:
         yield scheduler
 
 
@@ -68,6 +99,40 @@ async def test_params_that_break_their_schema_are_named(live: httpx2.AsyncClient
         assert [field["where"] for field in answer.json()["fields"]] == where
 
 
+async def test_what_is_given_has_the_types_of_the_defaults(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
+    given = {"day": "2026-07-01", "price": 2.5, "size": "l", "names": ["b", "c"]}
+    typed_day = {"$aiosched": "date", "value": "2026-07-01"}
+    answers = [
+        await live.post("dags/typed/runs", json={"run_id": "text", "conf": given}),
+        await live.post("dags/typed/runs", json={"run_id": "marks", "conf": {**given, "day": typed_day}}),
+        await live.post("dags/typed/runs/batch", json={"runs": [{"run_id": "many", "conf": given}]}),
+    ]
+    await scheduler.trigger("typed", run_id="python", conf=given)
+    await scheduler.trigger("typed", run_id="none")
+    await scheduler.wait_idle()
+
+    assert [answer.status_code for answer in answers] == [201, 201, 200]
+    changed = {"day": date(2026, 7, 1), "price": Decimal("2.5"), "size": Size.LARGE, "names": {"b", "c"}, "tree": 1}
+    assert {run_id: SEEN[run_id] for run_id in ("text", "marks", "many", "python")} == dict.fromkeys(
+        ("text", "marks", "many", "python"), changed
+    )
+    assert SEEN["none"] == {**TYPED, "tree": 1}
+
+
+async def test_a_param_without_an_end_is_refused_and_stops_nothing(live: httpx2.AsyncClient) -> None:
+    cases: list[tuple[Any, str]] = [
+        ({"tree": "x"}, "conf.tree: Param 'tree': to check the value takes too many steps"),
+        ({"day": "soon"}, "conf.day: Param 'day': 'soon' is no date, which its default is: give a value such as"),
+        ({"day": {"$aiosched": "int", "value": "9" * 5_000}}, "Param 'day'"),
+        ({"size": "medium"}, "'medium' is not one of ['s', 'l']"),
+    ]
+    for conf, message in cases:
+        answer = await live.post("dags/typed/runs", json={"conf": conf})
+
+        assert answer.status_code == 422, answer.text
+        assert message in answer.json()["detail"]
+
+
 async def test_what_cannot_be_made_is_refused(live: httpx2.AsyncClient) -> None:
     cases: list[tuple[Any, int]] = [
         ({"run_id": "scheduled__x", "conf": {"who": "a"}}, 409),
@@ -89,6 +154,43 @@ async def test_a_paused_dag_makes_no_run_unless_asked_to_go_on(live: httpx2.Asyn
     assert (refused.status_code, refused.json()["code"]) == (409, "refused")
     assert made.status_code == 201
     assert (await live.get("dags/sales")).json()["is_paused"] is False
+
+
+BATCH = "dags/sales/runs/batch"
+
+
+async def test_a_batch_creates_what_it_can_and_says_what_became_of_each(live: httpx2.AsyncClient) -> None:
+    runs = [{"run_id": f"r{n % 40}", "conf": {"who": "ann", "day": n}} for n in range(42)]
+    runs += [{"run_id": "with space", "conf": {"who": "ann"}}, {"conf": {"who": "bob"}}]
+
+    answer = await live.post(BATCH, json={"runs": runs, "reason": "catching up"})
+
+    found = answer.json()["runs"]
+    assert [run["run_id"] for run in found[:40]] == [f"r{n}" for n in range(40)]
+    assert all("'r0' already" in run["error"] or "'r1' already" in run["error"] for run in found[40:42])
+    assert "with space" in found[42]["error"]
+    assert found[43]["run_id"].startswith("manual__")
+    assert (await live.get("dags/sales/runs/r7")).json()["conf"] == {"day": 7, "who": "ann"}
+    page = (await live.get("commands?limit=1")).json()
+    assert page["items"][0]["reason"] == "catching up"
+
+
+async def test_nothing_of_a_batch_is_created_if_params_are_wrong_or_the_dag_is_paused(live: httpx2.AsyncClient) -> None:
+    good: dict[str, Any] = {"conf": {"who": "ann"}}
+    wrong = await live.post(BATCH, json={"runs": [good, {"conf": {"who": 1}}, good, {}]})
+    sizes = [(await live.post(BATCH, json={"runs": runs})).status_code for runs in ([], [good] * 1001)]
+    await live.patch("dags/sales", json={"is_paused": True})
+    paused = await live.post(BATCH, json={"runs": [good]})
+    nowhere = await live.post("dags/nothing/runs/batch", json={"runs": [good]})
+    before = (await live.get("runs?dag_id=sales")).json()["items"]
+    unpaused = await live.post(BATCH, json={"runs": [good] * 3, "unpause": True})
+
+    assert [field["where"] for field in wrong.json()["fields"]] == ["runs.1.conf.who", "runs.3.conf.who"]
+    assert sizes == [422, 422]
+    assert (wrong.status_code, paused.status_code, nowhere.status_code) == (422, 409, 404)
+    assert before == []
+    assert all(run["run_id"] for run in unpaused.json()["runs"])
+    assert len((await live.get("runs?dag_id=sales")).json()["items"]) == 3
 
 
 async def test_clearing_tells_first_what_it_would_touch(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
@@ -144,7 +246,7 @@ async def test_every_action_stands_in_the_audit_log(live: httpx2.AsyncClient, sc
     await live.patch("dags/sales", json={"is_paused": True, "reason": "too hot"})
 
     async with scheduler.db.acquire() as conn:
-        row = await conn.fetchrow("SELECT verb, requested_by, reason FROM command")
+        row = await conn.fetchrow("SELECT verb, requested_by, reason FROM request")
     assert tuple(row) == ("pause", "api:local", "too hot")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import httpx2
+import pytest
 
 from aiosched.db.server.engine import Database
 from tests.cli.records import add_dag, add_run, add_task
@@ -28,6 +29,38 @@ async def test_a_day_of_runs_by_hour_and_the_errors_of_those_that_failed(db: Dat
     assert (error["run_id"], error["task_id"], error["search"]) == ("r2", "load", "ValueError: row")
 
 
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        ((None, None), "waits"),  # as for the run before, with depends_on_past
+        (("success", "scheduled"), "waits"),  # for a pool
+        (("success", "skipped"), "runs"),  # it ends soon
+        (("running", None), "runs"),
+        (("deferred", None), "runs"),
+        (("up_for_retry", None), "runs"),
+    ],
+)
+async def test_a_run_that_only_waits_is_not_called_slow(
+    db: Database, api: httpx2.AsyncClient, states: tuple[str | None, ...], words: str
+) -> None:
+    now = datetime.now(UTC)
+    version = await add_dag(db, "sales")
+    for number in range(3):
+        at = now - timedelta(days=3 - number)
+        await add_run(db, "sales", version, f"r{number}", state="success", start_date=at, end_date=at)
+    run = await add_run(db, "sales", version, "now", state="running", start_date=now - timedelta(minutes=138))
+    for index, state in enumerate(states):
+        await add_task(db, run, index, state)
+
+    (slow,) = [one for one in (await api.get("summary")).json()["attention"] if one["kind"] == "slow"]
+
+    expected = {
+        "waits": "run now of sales has not ended after 2 h 18 m: no task of it is at work now",
+        "runs": "sales has been running for 2 h 18 m",
+    }
+    assert slow["words"] == expected[words]
+
+
 async def test_what_runs_longer_than_usual_needs_attention(db: Database, api: httpx2.AsyncClient) -> None:
     now = datetime.now(UTC)
     for dag_id, running in (("slow", timedelta(minutes=138)), ("quick", timedelta(minutes=101))):
@@ -43,3 +76,17 @@ async def test_what_runs_longer_than_usual_needs_attention(db: Database, api: ht
     assert [(one["words"], one["run_id"]) for one in slow] == [
         ("slow has been running for 2 h 18 m, 38% longer than usual", "now")
     ]
+
+
+async def test_what_the_database_has_lost_needs_attention_for_a_week(db: Database, api: httpx2.AsyncClient) -> None:
+    async with db.acquire() as conn:
+        await conn.execute(
+            "INSERT INTO lost_span (noticed_at, lost_from, lost_to, noticed_by)"
+            " SELECT now() - ago, '2026-01-01 12:00+0', '2026-01-01 12:00:05+0', 'one'"
+            " FROM unnest(ARRAY[interval '6 days', interval '8 days']) AS ago"
+        )
+
+    (found,) = [one for one in (await api.get("summary")).json()["attention"] if one["kind"] == "lost"]
+
+    words = "what was stored from 2026-01-01 12:00:00 to 2026-01-01 12:00:05 UTC may be lost"
+    assert found["words"] == f"the database went back: {words}"

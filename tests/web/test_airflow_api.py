@@ -36,7 +36,7 @@ from aiosched.authoring import DAG, task
 from aiosched.config import Settings, WebSettings
 from aiosched.db.crypto.keyring import new_key
 from aiosched.db.server.engine import Database
-from aiosched.executors.attempt.log_files import log_folder
+from aiosched.remote.log_files import log_folder
 from aiosched.scheduler import Scheduler
 from aiosched.web.airflow_api import dags, pools, runs, secrets, tasks
 from aiosched.web.app import make_app
@@ -245,6 +245,31 @@ async def test_a_misspelt_field_is_refused_and_nothing_is_done(
     assert "config" in answer.text
     assert "Did you mean conf?" in answer.text
     assert found.json()["total_entries"] == 0
+
+
+async def test_dates_without_a_time_mean_what_they_mean_to_airflow(
+    db: Database, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    """In filters the first instant of the day, in UTC. Airflow refuses them where tasks are cleared: a whole day."""
+    async with (
+        served(db, settings_with(tmp_path, auth="none")) as address,
+        httpx2.AsyncClient(base_url=f"{address}/api/v2/dags/sales/") as client,
+    ):
+        for hour in (0, 12):
+            date = f"2026-01-05T{hour:02}:00:00Z"
+            await client.post("dagRuns", json={"logical_date": date, "dag_run_id": f"at{hour}"})
+        await scheduler.wait_idle()
+
+        async def listed(**bounds: str) -> list[str]:
+            found = await client.get("dagRuns", params=bounds)
+            return [run["dag_run_id"] for run in found.json()["dag_runs"]]
+
+        assert await listed(logical_date_gte="2026-01-05", logical_date_lte="2026-01-06") == ["at0", "at12"]
+        assert await listed(logical_date_gte="2026-01-05", logical_date_lte="2026-01-05") == ["at0"]
+        assert await listed(logical_date_gte="2026-01-05T01:00:00") == ["at12"]
+        days = {"start_date": "2026-01-05", "end_date": "2026-01-05", "only_failed": False, "task_ids": ["extract"]}
+        cleared = await client.post("clearTaskInstances", json=days)
+        assert sorted(one["dag_run_id"] for one in cleared.json()["task_instances"]) == ["at0", "at12"]
 
 
 async def test_version_and_health_are_open(remote: Remote) -> None:

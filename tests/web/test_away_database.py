@@ -15,10 +15,8 @@ import pytest_asyncio
 from fastapi import FastAPI
 
 from aiosched.config import Settings
-from aiosched.config.sections import WebSettings
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
-from aiosched.errors import DatabaseUnreachable
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.views import database_watch, live
@@ -143,6 +141,7 @@ class Pages:
         raise AssertionError("the stream has ended")
 
 
+@pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("how", ["suspended", "killed"])
 async def test_an_open_page_is_told_that_the_database_is_away_and_that_it_is_back(
     server: OwnServer, app: FastAPI, how: str
@@ -169,20 +168,3 @@ async def test_an_open_page_is_told_that_no_scheduler_runs(app: FastAPI) -> None
 
     assert status["schedulers"]["trouble"] == "none"
     assert status["schedulers"]["since"] <= status["at"]
-
-
-async def test_a_server_with_logins_does_not_start_without_its_database_and_says_so(server: OwnServer) -> None:
-    """It reads its users first. A supervisor starts it again; it must not wait silently."""
-    async with await Database.open(server.start(), application_name="web") as db:
-        settings = Settings(web=WebSettings(auth="password", admin_password="long enough"))
-
-        async def start_and_stop() -> None:
-            app = make_app(RequestClient(db, settings))
-            async with app.router.lifespan_context(app):
-                pass
-
-        with hanging(server), pytest.raises(DatabaseUnreachable):
-            async with asyncio.timeout(2 * PATIENCE):
-                await start_and_stop()
-        async with asyncio.timeout(PATIENCE):
-            await start_and_stop()

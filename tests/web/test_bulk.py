@@ -89,7 +89,7 @@ async def test_one_preview_shows_what_an_action_touches_in_all_dags(db: Database
     assert "failed already" in cancelled["refused"][0]["detail"]
 
     async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM command") == 0
+        assert await conn.fetchval("SELECT count(*) FROM request") == 0
         assert await conn.fetchval("SELECT count(*) FROM audit_log") == 0
     assert (
         await api.post("bulk", json={"action": "cancel", "runs": [{"dag_id": "no", "run_id": "r"}]})

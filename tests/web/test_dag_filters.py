@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx2
 
+from aiosched.core.timetables import CronTriggerTimetable
 from aiosched.db.server.engine import Database
-from tests.cli.records import add_dag, add_run
+from tests.cli.records import add_dag, add_file, add_run
 
+DAILY = CronTriggerTimetable("0 0 * * *", timezone="UTC")
 FOUND = {
     "": ["broken", "off", "on"],
     "tag=etl": ["off", "on"],
@@ -34,7 +37,7 @@ async def test_dags_by_tag_status_and_owner(db: Database, api: httpx2.AsyncClien
     await add_run(db, "on", on, "r", state="failed")
     await add_dag(db, "off", tags=["etl"], is_paused=True)
     await add_dag(db, "gone", is_stale=True)
-    await add_dag(db, "broken", has_import_errors=True, is_paused=True)
+    await add_dag(db, "broken", has_import_errors=True, is_stale=True, is_paused=True)
 
     dags = {query: (await api.get(f"dags?{query}")).json()["items"] for query in FOUND}
     counts = {query: (await api.get(f"dag-counts?{query}")).json() for query in FOUND}
@@ -45,6 +48,39 @@ async def test_dags_by_tag_status_and_owner(db: Database, api: httpx2.AsyncClien
     for status in ("active", "paused", "stale", "error"):
         assert {dag["status"] for dag in dags[f"status={status}"]} == {status}
     assert {dag["status"] for dag in dags["pattern=o*&status=paused"]} == {"paused"}
+
+
+async def test_nothing_is_promised_of_a_dag_whose_file_is_broken_or_gone(db: Database, api: httpx2.AsyncClient) -> None:
+    due = datetime(9000, 1, 1, tzinfo=UTC)
+    daily = {"schedule": "@daily", "next_dagrun_create_after": due, "next_dagrun": due}
+    error = {"error": "SyntaxError:\n expected ':'", "error_line": 19}
+    await add_file(db, "sales.py", dag_ids=["broken"], **error)
+    for dag_id, flags in (
+        ("broken", {"has_import_errors": True, "is_stale": True}),
+        ("gone", {"is_stale": True}),
+        ("good", {}),
+        ("paused", {"is_paused": True}),
+    ):
+        await add_dag(db, dag_id, file="sales.py", timetable=DAILY, **daily, **flags)
+
+    listed: list[dict[str, Any]] = []
+    query: dict[str, str] | None = {}
+    while query is not None:  # a page of one: the cursors are those of the order
+        page = (await api.get("dags", params={"stale": "true", "order": "next_run", "limit": "1"} | query)).json()
+        listed, cursor = [*listed, *page["items"]], page["next_cursor"]
+        query = {"cursor": cursor} if cursor else None
+
+    assert [dag["dag_id"] for dag in listed] == ["good", "paused", "broken", "gone"]
+    assert [dag["next_run_after"] is None for dag in listed] == [False, False, True, True]
+    assert [dag["next_logical_date"] is None for dag in listed] == [False, False, True, True]
+    for dag in listed:
+        is_promised = dag["next_run_after"] is not None
+        coming = (await api.get(f"dags/{dag['dag_id']}/next")).json()["items"]
+        days = (await api.get(f"dags/{dag['dag_id']}/calendar")).json()["days"]
+        assert (bool(coming), any(day["coming"] for day in days)) == (is_promised, is_promised)
+        shown = (await api.get(f"dags/{dag['dag_id']}")).json()
+        told = {"line": 19, "error": "SyntaxError: expected ':'"} if dag["dag_id"] == "broken" else None
+        assert (shown["import_error"], shown["next_run_after"] is None) == (told, not is_promised)
 
 
 async def test_late_are_active_dags_whose_next_run_is_due_for_a_minute(db: Database, api: httpx2.AsyncClient) -> None:

@@ -21,7 +21,7 @@ async def store(db: Database, value: str) -> None:
     async with db.acquire() as conn:
         await conn.execute("UPDATE dag_run SET conf = $1", value)
         await conn.execute(
-            "INSERT INTO command (partition, dag_id, verb, args, requested_by, state, result)"
+            "INSERT INTO request (partition, dag_id, verb, args, requested_by, state, result)"
             " VALUES (1, 'sales', 'trigger', $1, 'a hand', 'refused', $1)",
             value,
         )

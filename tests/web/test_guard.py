@@ -29,7 +29,8 @@ async def test_without_a_login_only_names_of_this_machine_are_answered(api: http
         ("none", "127.0.0.1", "", True, 421),  # a name that leads to this machine, of a site that somebody visits
         ("none", "::1", "", True, 421),
         ("none", "127.0.0.1", "evil.example", True, 200),
-        ("none", "0.0.0.0", "", True, 200),  # check_exposure has asked for the setting
+        ("none", "0.0.0.0", "", True, 421),
+        ("none", "0.0.0.0", "other, Evil.Example", True, 200),
         ("none", "127.0.0.1", "", False, 200),  # mounted in an application, which sees to it
         (None, "127.0.0.1", "", False, 421),
     ],

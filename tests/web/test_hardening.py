@@ -120,25 +120,27 @@ async def test_a_header_that_is_sent_is_not_sent_back(db: Database, app: FastAPI
 # ---- the prefix ----
 
 
-async def log_in(app: FastAPI, root_path: str) -> str:
+async def log_in(app: FastAPI, root_path: str, scheme: str) -> str:
     transport = httpx2.ASGITransport(app=app, root_path=root_path)
-    async with httpx2.AsyncClient(transport=transport, base_url="https://flows.example") as client:
+    async with httpx2.AsyncClient(transport=transport, base_url=f"{scheme}://flows.example") as client:
         answer = await client.post("/api/v1/login", json={"name": "ann", "password": "correct horse"})
     assert answer.status_code == 200, answer.text
     return answer.headers["set-cookie"]
 
 
 @pytest.mark.parametrize(("root_path", "path"), [("", "/"), ("/flows", "/flows/"), ("/a/b", "/a/b/")])
-async def test_a_cookie_goes_no_further_than_the_prefix(
-    db: Database, monkeypatch: pytest.MonkeyPatch, root_path: str, path: str
-) -> None:
+async def test_a_cookie_goes_no_further_than_the_prefix(db: Database, root_path: str, path: str) -> None:
+    """Over TLS browsers want it to be for the whole host, and it has a name of the prefix."""
     await accounts.create_user(db, "ann", "viewer", await hash_password("correct horse"))
     request_client = RequestClient(db, Settings(web=WebSettings(auth="password")))
 
-    cookie = await log_in(make_app(request_client), root_path)
+    plain = await log_in(make_app(request_client), root_path, "http")
+    cookie = await log_in(make_app(request_client), root_path, "https")
 
     facts = {part.strip().lower() for part in cookie.split(";")[1:]}
-    assert {f"path={path}", "httponly", "secure", "samesite=lax"} <= facts
+    assert f"path={path}" in {part.strip().lower() for part in plain.split(";")[1:]}
+    assert cookie.startswith("__Host-")
+    assert {"path=/", "httponly", "secure", "samesite=lax"} <= facts
     assert not any(fact.startswith("domain") for fact in facts)
 
 

@@ -85,7 +85,7 @@ async def test_a_request_that_is_in_the_inbox_already_is_refused_by_the_owner(sc
     async with scheduler.db.acquire() as conn:
         document = json.dumps({"conf": {"n": 2**70}})
         number = await conn.fetchval(
-            "INSERT INTO command (partition, dag_id, verb, args, requested_by)"
+            "INSERT INTO request (partition, dag_id, verb, args, requested_by)"
             " SELECT partition, dag_id, 'trigger', $1, 'a hand' FROM dag WHERE dag_id = 'sales' RETURNING id",
             document,
         )
@@ -94,6 +94,6 @@ async def test_a_request_that_is_in_the_inbox_already_is_refused_by_the_owner(sc
     assert await run.wait() == "success"
 
     async with scheduler.db.acquire() as conn:
-        row = await conn.fetchrow("SELECT state, result FROM command WHERE id = $1", number)
+        row = await conn.fetchrow("SELECT state, result FROM request WHERE id = $1", number)
     assert row["state"] == "refused"
     assert "integer of more than 64 bits" in row["result"]

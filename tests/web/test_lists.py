@@ -13,6 +13,7 @@ from aiosched.client import Client
 from aiosched.core.graph.spec import TaskSpec
 from aiosched.db.lists import instance_lists
 from aiosched.db.lists.instance_lists import WantedInstances, page_of_instances
+from aiosched.db.queries.live_queries import read_states
 from aiosched.db.server.engine import Database
 from tests.cli.records import NOON, add_dag, add_run, add_task
 
@@ -200,3 +201,36 @@ async def test_home_counts_every_run_that_failed_and_its_link_leads_to_as_many(
 
     assert (counts["failed_runs_24h"], counts["failed_runs_24h_more"]) == (5000, False)
     assert (linked["number"], linked["more"]) == (5000, False)
+
+
+@pytest.mark.parametrize("state", ["upstream_failed", "skipped", "removed"])
+async def test_what_never_began_has_neither_a_start_nor_a_duration(
+    db: Database, api: httpx2.AsyncClient, state: str
+) -> None:
+    """Such an instance is stored with the instant at which that was decided as both of its dates."""
+    version = await add_dag(db, "sales")
+    run = await add_run(db, "sales", version, "r")
+    await add_task(db, run, 0, state, start_date=NOON, end_date=NOON)
+    await add_task(db, run, 1, state, start_date=NOON, end_date=NOON + timedelta(seconds=2))  # it has decided so itself
+
+    listed = {one["task_id"]: one for one in (await api.get("dags/sales/runs/r/tasks")).json()["items"]}
+    everywhere = {one["task_id"]: one for one in (await api.get("task-instances")).json()["items"]}
+    pushed = {one.task_index: one.start_date for one in await read_states(db, run, limit=2)}
+
+    for found in (listed, everywhere, {"extract": (await api.get("dags/sales/runs/r/tasks/extract")).json()}):
+        assert (found["extract"]["start_date"], found["extract"]["seconds"]) == (None, None)
+    assert [found["load"]["seconds"] for found in (listed, everywhere)] == [2.0, 2.0]
+    assert pushed == {0: None, 1: NOON}
+
+
+async def test_a_run_tells_how_many_instances_each_mapped_task_has(db: Database, api: httpx2.AsyncClient) -> None:
+    version = await add_dag(db, "sales")
+    run = await add_run(db, "sales", version, "r")
+    await add_task(db, run, 0, "success")
+    for index in range(5):
+        await add_task(db, run, 1, "failed" if index == 3 else "success", map_index=index)
+
+    found = (await api.get("dags/sales/runs/r")).json()
+
+    assert found["tasks"] == {"success": 5, "failed": 1}
+    assert found["mapped"] == {"load": {"success": 4, "failed": 1}}

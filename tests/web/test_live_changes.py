@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import asyncpg
 import pytest
 
 from aiosched.db.server.engine import Database
@@ -14,6 +15,8 @@ from aiosched.db.statements import inbox, run_changes
 from aiosched.web.views import live
 from aiosched.web.views.live import Hub
 from tests.cli.records import add_dag, add_run, add_scheduler, add_task, quarantine
+from tests.databases import TEMPLATE, Server
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -179,7 +182,7 @@ async def test_news_to_schedulers_are_told_to_browsers(db: Database, hub: Hub, n
 async def test_an_answered_request_is_told_with_its_dag(db: Database, hub: Hub) -> None:
     page = await opened(hub)
     async with db.acquire() as conn:
-        number = await inbox.add_command(conn, verb="pause", dag_id="sales", args={}, requested_by="test")
+        number = await inbox.send_request(conn, verb="pause", dag_id="sales", args={}, requested_by="test")
         await inbox.announce_applied(conn, [number])
 
     patch = await page.until("command")
@@ -270,3 +273,131 @@ async def test_a_dag_that_goes_into_quarantine_or_is_tried_again_is_told(
     out = await page.until("dag")
 
     assert into == out == {"kind": "dag", "dag_id": "bad"}
+
+
+# ---- a listener that fails ----
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AGAIN_SECONDS", "CLOSE_SECONDS", "READ_SECONDS"):
+        monkeypatch.setattr(live, name, 0.1 if name == "AGAIN_SECONDS" else 1.0)
+
+
+async def hears_again(page: Page, db: Database) -> None:
+    """The page is told of what happens from now on."""
+    async with asyncio.timeout(PATIENCE):
+        assert await page.message() == {"kind": "reset"}  # what it has missed
+        async with db.acquire() as conn:
+            await inbox.notify(conn, "pools", ())
+        await page.until("pool")
+
+
+def once(real: Callable[..., Awaitable[Any]], instead: Callable[[], Awaitable[None]]) -> Callable[..., Awaitable[Any]]:
+    """`real`, but the first call is `instead`."""
+    calls = iter([instead])
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        if (first := next(calls, None)) is not None:
+            await first()
+        return await real(*args, **kwargs)
+
+    return call
+
+
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+async def lose(db: Database) -> None:
+    """End the connection that listens, from outside."""
+    async with db.acquire() as conn:
+        await conn.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'aiosched live changes'"
+        )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("unable to perform operation on <UnixTransport closed=True>; the handler is closed"),  # uvloop's
+        asyncpg.InvalidPasswordError("rotated"),
+        asyncpg.InvalidCatalogNameError("renamed for a moment"),
+        asyncpg.InternalServerError("of the server"),
+        EOFError(),
+        KeyError("a bug"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.usefixtures("soon")
+async def test_whatever_fails_changes_are_heard_again(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    page = await opened(hub)
+
+    async def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(db, "connect", once(db.connect, fail))
+    await lose(db)
+
+    await hears_again(page, db)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "connect",
+        pytest.param("listen", marks=pytest.mark.slow),
+        pytest.param("ask", marks=pytest.mark.slow),
+        "close",
+    ],
+)
+@pytest.mark.usefixtures("soon")
+async def test_nothing_that_hangs_keeps_changes_from_being_heard_again(
+    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    page = await opened(hub)
+    place, name = {
+        "connect": (db, "connect"),
+        "listen": (asyncpg.Connection, "add_listener"),
+        "ask": (run_changes, "watch"),
+        "close": (asyncpg.Connection, "close"),
+    }[what]
+    monkeypatch.setattr(place, name, once(getattr(place, name), hang))
+
+    await lose(db)
+
+    await hears_again(page, db)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_database_that_is_closed_for_maintenance_is_heard_again(db: Database, hub: Hub, server: Server) -> None:
+    page = await opened(hub)
+    async with db.acquire() as conn:
+        name = await conn.fetchval("SELECT current_database()")
+    beside = await server.create(TEMPLATE)
+    admin = await asyncpg.connect(beside)
+    try:
+        await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        refused = asyncio.ensure_future(page.until("pool"))
+        await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+        await hub_notices(hub)
+        await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    finally:
+        await admin.close()
+        await server.drop(beside)
+
+    async with asyncio.timeout(PATIENCE):
+        await hub.listening.wait()
+        async with db.acquire() as conn:
+            await inbox.notify(conn, "pools", ())
+        assert (await refused)["kind"] == "pool"
+
+
+async def hub_notices(hub: Hub) -> None:
+    """Wait until it does not listen any more."""
+    async with asyncio.timeout(PATIENCE):
+        while hub.listening.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

@@ -19,12 +19,11 @@ from aiosched.web.auth import passwords
 from aiosched.web.auth.access import role_of, rule_of
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.passwords import hash_password, hash_token, new_token, verify_password
-from aiosched.web.auth.sessions import COOKIE
 from aiosched.web.requests import request_client
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.ports import check_exposure
 from tests.patience import PATIENCE
-from tests.web.logins import PASSWORD, client_of, log_in
+from tests.web.logins import PASSWORD, SESSION_COOKIE, client_of, log_in
 from tests.web.test_access import routes
 
 # ---- sessions ----
@@ -46,6 +45,28 @@ async def test_without_a_login_nothing_is_told(browser: httpx2.AsyncClient) -> N
     answer = await browser.get("dags")
 
     assert (answer.status_code, answer.json()["code"]) == (401, "login-needed")
+
+
+@pytest.mark.parametrize(
+    "path", ["dags", "dags/d/runs/r/tasks/t/logs/1", "dags/d/runs/r/tasks/t/xcom/k/content", "audit"]
+)
+async def test_who_opens_an_address_without_a_login_gets_the_login_page_and_clients_get_401(
+    browser: httpx2.AsyncClient, path: str
+) -> None:
+    opened = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+    page = await browser.get(path, headers=opened)
+    script = await browser.get(path, headers={"Accept": "application/json"})
+    client = await browser.get(path)
+    change = await browser.post("dags/d/runs", json={}, headers=opened)
+    await log_in(browser, "viewer")
+    inside = await browser.get("dags", headers=opened)
+
+    assert (page.status_code, page.headers["content-type"]) == (401, "text/html; charset=utf-8")
+    assert 'data-status="401"' in page.text
+    assert [(one.status_code, one.json()["code"]) for one in (script, client)] == [(401, "login-needed")] * 2
+    assert change.headers["content-type"] == "application/problem+json"
+    assert inside.json()["items"] == []
 
 
 async def test_a_person_logs_in_and_out(browser: httpx2.AsyncClient) -> None:
@@ -116,7 +137,7 @@ async def test_a_change_needs_the_token_of_the_session(browser: httpx2.AsyncClie
 
 @pytest.mark.parametrize("cookie", ["", "x", "a" * 4000, '{"name":"admin"}', "; drop"])
 async def test_a_made_up_cookie_is_no_session(browser: httpx2.AsyncClient, cookie: str) -> None:
-    browser.cookies.set(COOKIE, cookie)
+    browser.cookies.set(SESSION_COOKIE, cookie)
 
     assert (await browser.get("me")).status_code == 401
 
@@ -124,11 +145,11 @@ async def test_a_made_up_cookie_is_no_session(browser: httpx2.AsyncClient, cooki
 async def test_logging_out_ends_the_session_itself(browser: httpx2.AsyncClient, guarded: FastAPI) -> None:
     """A cookie that somebody has copied is worth nothing then."""
     await log_in(browser, "viewer")
-    copied = browser.cookies[COOKIE]
+    copied = browser.cookies[SESSION_COOKIE]
     await browser.post("logout")
 
     async with client_of(guarded) as thief:
-        thief.cookies.set(COOKIE, copied)
+        thief.cookies.set(SESSION_COOKIE, copied)
         assert (await thief.get("me")).status_code == 401
 
 
@@ -195,7 +216,7 @@ async def test_nobody_sees_or_ends_sessions_of_others_but_administrators(
         assert (await browser.delete("sessions", params={"user": "admin"})).status_code == 403
         assert (await browser.delete(f"sessions/{mine['id']}")).status_code == 404
         assert (await admin.get("sessions", params={"user": "viewer"})).json()["items"][0]["user"] == "viewer"
-        assert (await admin.delete("sessions", params={"user": "viewer"})).json() == {"ended": 1}
+        assert (await admin.delete("sessions", params={"user": "viewer"})).json() == {"ended": 1, "tokens": 0}
         assert (await browser.get("me")).status_code == 401
         assert (await admin.get("me")).status_code == 200
 

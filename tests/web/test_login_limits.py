@@ -76,7 +76,7 @@ async def test_an_untrusted_proxy_is_suspected(guarded: FastAPI, caplog: pytest.
         for _ in range(7):
             await log_in(browser, "viewer", "guess")
 
-    said = [record.getMessage() for record in caplog.records if "FORWARDED_ALLOW_IPS" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "web.trusted_proxies" in record.getMessage()]
     assert len(said) == 1
     assert said[0].startswith("all logins come from 10.1.2.3: ")
 

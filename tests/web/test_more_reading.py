@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 
+from aiosched.clock import FakeClock
+from aiosched.core.access.grants import RoleGrant
 from aiosched.core.graph.spec import TaskSpec
-from aiosched.db.queries.status import SchedulerRow
+from aiosched.db.access import grants
+from aiosched.db.people import accounts
+from aiosched.db.queries.schedulers import SchedulerRow
 from aiosched.db.server.engine import Database
+from aiosched.db.server.releases import KNOWN_AT, what_is_missing
+from aiosched.web.auth.passwords import hash_password
 from aiosched.web.views.scheduler_rates import FleetRates, quantile
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_scheduler, add_task, insert
+from tests.web.logins import PASSWORD, log_in
 
 # ---- pools ----
 
@@ -160,7 +168,7 @@ async def test_the_history_of_an_instance_has_its_tries_and_the_requests_on_it(
         ):
             row = {"dag_id": "sales", "verb": verb, "args": args, "requested_by": "api:ann", "state": "applied"}
             row |= {"result": {"instances": [instance]}, "applied_at": at(3 + number / 10), "reason": f"r{number}"}
-            await insert(conn, "command", row)
+            await insert(conn, "request", row)
 
     events = (await api.get("dags/sales/runs/one/tasks/extract/events")).json()["items"]
 
@@ -231,6 +239,29 @@ async def test_the_summary_names_each_scheduler(db: Database, api: httpx2.AsyncC
 
     assert (found["name"], found["commit"]["count"]) == ("one", 200)
     assert found["commits_per_second"] == pytest.approx(2, rel=0.5)
+
+
+@pytest.mark.parametrize("day", [KNOWN_AT, KNOWN_AT + timedelta(days=200)])
+async def test_schedulers_are_listed_with_what_their_database_lacks_that_day(
+    app: FastAPI, api: httpx2.AsyncClient, day: date
+) -> None:
+    app.state.request_client.clock = FakeClock(datetime.combine(day, NOON.timetz()))
+
+    found = (await api.get("schedulers")).json()["database"]
+
+    assert found["version"].partition(".")[0].isdecimal()
+    assert found["missing"] == what_is_missing(found["version"], day)
+    assert (day == KNOWN_AT) or "fixes came out since" in found["missing"]
+
+
+async def test_who_sees_some_dags_hears_nothing_of_the_server(
+    guarded: FastAPI, db: Database, browser: httpx2.AsyncClient
+) -> None:
+    await accounts.create_user(db, "some", "none", await hash_password(PASSWORD))
+    await grants.add_grant(db, "some", RoleGrant.parse("viewer@tag:etl"))
+    await log_in(browser, "some")
+
+    assert (await browser.get("schedulers")).json()["database"] is None
 
 
 # ---- tags of answers ----

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aiosched.web import openapi
-
-COMMITTED = Path(__file__).parents[2] / "docs" / "openapi.json"
+from tests.web.walks import COMMITTED
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -12,8 +11,8 @@ import httpx2
 import pytest
 
 from aiosched.db.server.engine import Database
-from aiosched.web import openapi
 from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
+from tests.web.walks import DOCUMENT
 
 LISTS: Final = (
     "alerts",
@@ -39,6 +38,7 @@ LISTS: Final = (
     "inputs",
     "pools",
     "pools/etl/queue",
+    "schedules",
     "runs",
     "runs?order=run_after",
     "tags",
@@ -65,12 +65,11 @@ WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
 
 
 def test_every_list_that_grows_has_a_cursor() -> None:
-    document = json.loads(openapi.text())
-    schemas = document["components"]["schemas"]
+    schemas = DOCUMENT["components"]["schemas"]
     paged: set[str] = set()
     whole: set[str] = set()
 
-    for path, methods in document["paths"].items():
+    for path, methods in DOCUMENT["paths"].items():
         content = methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
         shape = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
         if "items" in schemas.get(shape, {}).get("properties", {}):
@@ -102,10 +101,12 @@ async def three_of_each(db: Database) -> None:
                 await insert(conn, "human_input", asked | place)
                 await insert(conn, "xcom", instance | {"key": f"k{each}", "value": {}})
             await insert(conn, "pool", {"name": f"p{number}", "slots": 1})
-            await insert(conn, "command", {"verb": "pause", "dag_id": "sales", "requested_by": "ann"})
+            await insert(conn, "request", {"verb": "pause", "dag_id": "sales", "requested_by": "ann"})
             await insert(conn, "audit_log", {"kind": "login", "who": "api:ann"})
             backfill = {"dag_id": "sales", "partition": 1, "from_date": at, "to_date": at, "completed_at": at}
             await insert(conn, "backfill", backfill)
+            schedule = {"dag_id": "sales", "partition": 1, "name": f"s{number}", "every": 60.0, "timezone": "UTC"}
+            await insert(conn, "dag_schedule", schedule | {"since": at}, returning="id")
             asset = await insert(conn, "asset", {"name": f"a{number}", "uri": f"x://{number}"}, returning="id")
             for each in range(3):
                 await insert(conn, "asset_event", {"asset_id": asset, "timestamp": NOON + timedelta(seconds=each // 2)})

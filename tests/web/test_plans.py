@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from sqlalchemy import event
 
 from aiosched.config import DatabaseSettings, Settings
 from aiosched.db.server.engine import Database, StatementCount
@@ -23,7 +24,7 @@ GROWING: Final = frozenset(
     {
         "asset_event",
         "audit_log",
-        "command",
+        "request",
         "dag_run",
         "deferral",
         "figures_hour",
@@ -67,7 +68,7 @@ _HISTORY: Final = (
     SELECT run_id, task_index, map_index, 'return_value', '1' FROM task_instance WHERE task_index = 0
     """,
     """
-    INSERT INTO command (dag_id, verb, requested_by, state, result)
+    INSERT INTO request (dag_id, verb, requested_by, state, result)
     SELECT CASE WHEN n % 50 = 0 THEN 'sales' ELSE 'other' END, 'clear', 'test', 'applied', '{"instances": []}'
       FROM generate_series(1, $1::int) AS n
     """,
@@ -107,6 +108,7 @@ PATHS: Final = (
     "dags/sales/runs/r77/tasks/load/why",
     "dags/sales/versions",
     "dags/sales/versions/1",
+    "dags/sales/versions/1/module?name=helper.py",
     "dags/sales/versions/1/diff/1",
     "dags/sales/tasks",
     "dags/sales/graph?run=latest",
@@ -163,6 +165,9 @@ PATHS: Final = (
     "backfills",
     "backfills?dag_id=sales",
     "backfills/1",
+    "schedules",
+    "schedules?dag_id=sales",
+    "dags/sales/schedules/nightly",
     "inputs",
     "inputs?waiting=true&dag_id=sales",
     "import-errors",
@@ -220,6 +225,11 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
     db = Database(dsn, DatabaseSettings(), "test")
     db.statements = seen
     await db._open_pool()
+
+    @event.listens_for(db.engine.sync_engine, "before_cursor_execute")
+    def keep(_: Any, __: Any, query: str, arguments: Any, *___: Any) -> None:  # the driver does not log prepared ones
+        seen.seen.append((query, tuple(arguments)))
+
     request_client = RequestClient(db, Settings())
     for dag_id in ("sales", "other"):
         await add_dag(db, dag_id, tags=["x"])
@@ -230,6 +240,11 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
         await conn.execute(
             "INSERT INTO backfill (dag_id, partition, from_date, to_date) VALUES ('sales', 1, now(), now())"
         )
+        await conn.execute(
+            "INSERT INTO dag_schedule (dag_id, name, partition, every, timezone, since, last_at) "
+            "VALUES ('sales', 'nightly', 1, 60, 'UTC', now(), now())"
+        )
+        await conn.execute("""UPDATE dag_version SET sources = '{"helper.py": "0"}' WHERE dag_id = 'sales'""")
         await conn.execute("ANALYZE")
     yield seen, make_app(request_client)
     await db.close()

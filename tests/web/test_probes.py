@@ -45,6 +45,43 @@ async def test_with_a_scheduler_everything_is_healthy(db: Database, probe: httpx
     await conn.close()
 
 
+@pytest.mark.parametrize(("others", "status", "code"), [(0, "unhealthy", 503), (1, "degraded", 200)])
+async def test_what_keeps_a_scheduler_from_its_work_is_told(
+    db: Database, probe: httpx2.AsyncClient, others: int, status: str, code: int
+) -> None:
+    conns = [await db.connect() for _ in range(1 + others)]
+    for number, conn in enumerate(conns):
+        await add_scheduler(db, f"s{number}", locked=conn)
+    async with db.acquire() as conn:
+        figures = '{"trouble": "ValueError: no"}'
+        await conn.execute("UPDATE scheduler SET figures = $1 WHERE name = 's0'", figures)
+
+    answer = await probe.get("readyz")
+
+    part = answer.json()["components"]["schedulers"]
+    assert (answer.status_code, part["status"]) == (code, status)
+    assert "s0 (ValueError: no)" in part["detail"]
+    for conn in conns:
+        await conn.close()
+
+
+@pytest.mark.parametrize("broken", ["list_schedulers", "parsing_summary", "check_schema"])
+async def test_what_keeps_the_web_server_itself_from_knowing_is_told(
+    probe: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    async def fail(db: Database) -> None:
+        raise ValueError("a bug of this server")
+
+    monkeypatch.setattr(f"aiosched.web.views.health.{broken}", fail)
+
+    ready, health = await probe.get("readyz"), await probe.get("health")
+
+    assert (ready.status_code, health.status_code) == (503, 503)
+    for answer in (ready, health):
+        detail = answer.json()["components"]["database"]["detail"]
+        assert detail == "this server cannot read it: ValueError: a bug of this server"
+
+
 async def test_a_file_with_errors_degrades_the_parser_and_nothing_else(db: Database, probe: httpx2.AsyncClient) -> None:
     conn = await db.connect()
     await add_scheduler(db, "one", locked=conn)
@@ -58,9 +95,26 @@ async def test_a_file_with_errors_degrades_the_parser_and_nothing_else(db: Datab
     await conn.close()
 
 
-async def test_a_schema_that_is_too_old_is_told(db: Database, probe: httpx2.AsyncClient) -> None:
+async def test_what_a_scheduler_says_of_its_machine_degrades_the_schedulers_and_keeps_them_ready(
+    db: Database, probe: httpx2.AsyncClient
+) -> None:
+    conn = await db.connect()
+    figures = msgspec.json.encode({"remarks": ["lacks a.py, which two has", "has a clock"]}).decode()
+    await add_scheduler(db, "one", locked=conn)
+    await conn.execute("UPDATE scheduler SET figures = $1::json", figures)
+
+    ready, health = await probe.get("readyz"), await probe.get("health")
+
+    assert (ready.status_code, health.status_code) == (200, 200)
+    found = health.json()["components"]["schedulers"]
+    assert (found["status"], found["fix"]) == ("degraded", "aiosched doctor")
+    assert found["detail"] == "one lacks a.py, which two has; one has a clock"
+    await conn.close()
+
+
+async def test_a_schema_that_is_missing_is_told(db: Database, probe: httpx2.AsyncClient) -> None:
     async with db.acquire() as conn:
-        await conn.execute("UPDATE alembic_version SET version_num = '0001'")
+        await conn.execute("DELETE FROM alembic_version")
 
     answer = await probe.get("health")
 
@@ -97,7 +151,7 @@ async def test_the_metrics_of_a_fleet_are_in_one_answer(
     async with Scheduler(dsn=dsn, dags=[dag], name="one") as scheduler:
         await (await scheduler.trigger("pinging")).wait()
         async with scheduler.db.acquire() as conn:
-            figures = msgspec.json.encode(scheduler._figures()).decode()
+            figures = msgspec.json.encode(scheduler.figures()).decode()
             await conn.execute("UPDATE scheduler SET figures = $1", figures)
         text = (await probe.get("metrics")).text
 

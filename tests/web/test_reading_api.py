@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from aiosched.config import Settings
 from aiosched.core.graph.spec import DagSpec, GroupSpec, MappingSpec, TaskSpec
-from aiosched.core.values.messages import StoredXCom
+from aiosched.core.values.messages import AttemptKey, StoredXCom
 from aiosched.db.server.engine import Database
+from aiosched.db.statements import module_sources, unwritten_logs
 from aiosched.db.statements.journal import upsert_xcoms, xcom_row
+from aiosched.db.statements.unwritten_logs import UnwrittenRow
 from aiosched.remote.folder import RemoteFolder
 from aiosched.web.api.graph import critical_path
 from aiosched.web.api.grid import grid_rows
@@ -332,6 +335,91 @@ async def test_versions_and_what_changed_between_them(db: Database, api: httpx2.
     assert (await api.get("dags/sales/versions/3")).status_code == 404
 
 
+async def _versions(db: Database, *versions: tuple[str | None, str | None, dict[str, str] | None]) -> None:
+    """Versions of the DAG `sales`: file, source of that file, and content hashes of what it imports."""
+    await add_dag(db, "sales")
+    async with db.acquire() as conn:
+        await conn.execute("UPDATE dag_version SET number = 100")
+        for number, (file, source, sources) in enumerate(versions, start=1):
+            await conn.execute(
+                "INSERT INTO dag_version (dag_id, number, content_hash, spec, file, source, sources)"
+                " SELECT dag_id, $1, 'x', spec, $2, $3, $4 FROM dag_version WHERE number = 100",
+                number, file, source, None if sources is None else msgspec.json.encode(sources).decode(),
+            )  # fmt: skip
+
+
+async def test_modules_of_versions_are_shown_and_compared(db: Database, api: httpx2.AsyncClient) -> None:
+    before = {"b:a.py": "own", "b:kept.py": "k", "b:changed.py": "one", "b:gone.py": "g", "b:unknown.py": "u1"}
+    after = {"b:a.py": "own", "b:kept.py": "k", "b:changed.py": "two", "b:new.py": "n", "b:unknown.py": "u2"}
+    after["b:ends.py"], before["b:ends.py"] = "lf", "crlf"
+    await _versions(db, ("b:a.py", "x", before), ("b:a.py", "x", after))
+    async with db.acquire() as conn:
+        texts = {"one": "WORD = 1\n", "two": "WORD = 2\n", "g": "GONE\n", "n": "NEW\n", "lf": "E\n", "crlf": "E\r\n"}
+        await module_sources.store(conn, texts | {"u1": "U\n"})
+
+    diff = (await api.get("dags/sales/versions/1/diff/2")).json()
+    one = await api.get("dags/sales/versions/1/module", params={"name": "b:changed.py"})
+    unknown = (await api.get("dags/sales/versions/2/module", params={"name": "b:unknown.py"})).json()
+    others = [
+        (await api.get("dags/sales/versions/1/module", params={"name": n})).status_code for n in ("b:new.py", "x")
+    ]
+
+    assert (diff["source"], diff["source_changed"], diff["modules_known"]) == ("", False, True)
+    assert {c["name"]: (c["change"], (c["diff"] or "").splitlines()[-2:]) for c in diff["module_changes"]} == {
+        "b:changed.py": ("changed", ["-WORD = 1", "+WORD = 2"]),
+        "b:ends.py": ("changed", []),
+        "b:gone.py": ("removed", ["@@ -1 +0,0 @@", "-GONE"]),
+        "b:new.py": ("added", ["@@ -0,0 +1 @@", "+NEW"]),
+        "b:unknown.py": ("changed", []),
+    }
+    assert [c["name"] for c in diff["module_changes"] if c["why"]] == ["b:unknown.py"]
+    assert diff["modules"] == [c["name"] for c in diff["module_changes"]]
+    assert one.json() == {"name": "b:changed.py", "content_hash": "one", "source": "WORD = 1\n", "why": None}
+    assert unknown["source"] is None
+    assert "not kept" in unknown["why"]
+    assert others == [404, 404]
+
+
+LIST = {"a.py": "own"}
+LARGE = "#" * 2**19
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        (("a.py", "x", LIST), ("a.py", "x", LIST), (False, True)),
+        (("a.py", "x", LIST), ("a.py", "x", {"a.py": "edited where the text was cut"}), (True, True)),
+        (("a.py", "x", LIST), ("b.py", "x", {"b.py": "own"}), (False, True)),  # it moved
+        (("a.zip/b.py", "x", {"a.zip": "1"}), ("a.zip/b.py", "x", {"a.zip": "2"}), (False, True)),
+        (("a.py", "x", None), ("a.py", "x", LIST), (False, False)),  # stored by an older aiosched
+        ((None, None, None), (None, None, None), (None, False)),  # of an application
+        (("a.py", "x", LIST), (None, None, None), (None, False)),
+    ],
+)
+async def test_nothing_is_called_unchanged_that_is_not_known(
+    db: Database, api: httpx2.AsyncClient, one: Any, two: Any, said: tuple[bool | None, bool]
+) -> None:
+    await _versions(db, one, two)
+
+    diff = (await api.get("dags/sales/versions/1/diff/2")).json()
+
+    assert (diff["source_changed"], diff["modules_known"]) == said
+    assert diff["modules"] == (["a.zip"] if one[0] == "a.zip/b.py" else [])
+
+
+async def test_five_hundred_large_modules_are_compared_up_to_a_limit(db: Database, api: httpx2.AsyncClient) -> None:
+    names = [f"m{n:03}.py" for n in range(500)]
+    await _versions(db, ("a.py", "x", {n: f"{n}1" for n in names}), ("a.py", "x", {n: f"{n}2" for n in names}))
+    async with db.acquire() as conn:
+        await module_sources.store(conn, {f"{n}{v}": f"{v}\n" for n in names[1:] for v in "12"})
+        await module_sources.store(conn, {f"{names[0]}{v}": LARGE + v for v in "12"})
+
+    changes = (await api.get("dags/sales/versions/1/diff/2")).json()["module_changes"]
+
+    assert len(changes) == 500
+    assert [(c["name"], c["why"][:12]) for c in changes if c["diff"] is None] == [(names[0], "It is too la")]
+
+
 @pytest.mark.parametrize("place", ["versions/1", "versions/1/diff/1", "tasks", "graph", "grid", "runs/r/tasks/a"])
 async def test_a_version_that_cannot_be_read_is_named(db: Database, api: httpx2.AsyncClient, place: str) -> None:
     await add_run(db, "sales", await add_dag(db, "sales"), "r", logical_date=NOON)
@@ -483,6 +571,24 @@ async def test_a_store_that_fails_is_said_unless_the_log_is_here(
     assert here.content == log
     assert (nowhere.status_code, nowhere.json()["code"]) == (503, "remote-storage")
     assert "no route to the store" in nowhere.json()["detail"]
+
+
+async def test_a_log_ends_with_what_could_not_be_written(db: Database, api: httpx2.AsyncClient, log: bytes) -> None:
+    async with db.acquire() as conn:
+        run = await conn.fetchval("SELECT id FROM dag_run")
+        for number in (1, 2):
+            row = UnwrittenRow("node-1", "No space left on device", 5_000, "the end\n")
+            await unwritten_logs.store(conn, AttemptKey(run, 0, -1, number), row)
+
+    cut, alone, tail, found = [
+        await api.get(LOG.removesuffix("1") + query) for query in ("1", "2", "1?tail=8", "1/search?words=the+end")
+    ]
+
+    said = "... 5,000 bytes of this log could not be written on node-1 (No space left on device); these are the last "
+    assert cut.content == log + f"{said}of them:\nthe end\n".encode()
+    assert alone.content == cut.content.removeprefix(log)
+    assert tail.content == b"the end\n"
+    assert found.json() == {"line": 6}
 
 
 async def test_a_try_that_said_nothing_has_an_empty_log(api: httpx2.AsyncClient, log: bytes) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import httpx2
 import pytest
 
 from aiosched.db.server.engine import Database
-from aiosched.web import openapi
 from tests.cli.records import add_dag, add_run
+from tests.web.walks import DOCUMENT
 
 
 @pytest.mark.parametrize(
@@ -61,8 +60,7 @@ async def test_an_unknown_field_is_refused_with_the_one_probably_meant(
 
 
 def test_every_body_refuses_unknown_fields_and_no_answer_does() -> None:
-    document = json.loads(openapi.text())
-    schemas = document["components"]["schemas"]
+    schemas = DOCUMENT["components"]["schemas"]
 
     def names(value: Any) -> set[str]:
         """The schemas that a part of the document refers to, and those that these refer to."""
@@ -79,7 +77,7 @@ def test_every_body_refuses_unknown_fields_and_no_answer_does() -> None:
         return found
 
     operations = [
-        one for path, methods in document["paths"].items() if path.startswith("/api/v1/") for one in methods.values()
+        one for path, methods in DOCUMENT["paths"].items() if path.startswith("/api/v1/") for one in methods.values()
     ]
     bodies = names([one.get("requestBody") for one in operations])
     answers = names([one["responses"] for one in operations])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from aiosched.authoring.base.signatures import named, takes_any_name
 from aiosched.authoring.operators.python import is_coroutine_function
+from aiosched.signatures import signature_of
 
 _NAMES: Final = {"dag_id": "DAG_ID", "task_id": "TASK_ID", "run_id": "DAG_RUN_ID", "try_number": "TRY_NUMBER"}
 
@@ -47,7 +47,7 @@ def determine_kwargs(func: Callable[..., Any], args: Collection[Any], kwargs: Ma
     All of them for a function with `**kwargs`. Raises ValueError when `args` fill a parameter that the context has
     under the same name.
     """
-    parameters = list(inspect.signature(func).parameters.values())
+    parameters = list(signature_of(func).parameters.values())
     names = [parameter.name for parameter in named(parameters)]
     filled = names[: len(args)]
     if taken := [name for name in filled if name in kwargs]:
@@ -68,7 +68,7 @@ class KeywordParameters:
     def determine(cls, func: Callable[..., Any], args: Collection[Any], kwargs: Mapping[str, Any]) -> KeywordParameters:
         """As `determine_kwargs`."""
         return cls(
-            determine_kwargs(func, args, kwargs), wildcard=takes_any_name(inspect.signature(func).parameters.values())
+            determine_kwargs(func, args, kwargs), wildcard=takes_any_name(signature_of(func).parameters.values())
         )
 
     def unpacking(self) -> Mapping[str, Any]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 from aiosched.errors import Refused
+from aiosched.signatures import signature_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,7 +61,7 @@ def create_session(scoped: bool = True) -> Iterator[NoSession]:
 
 def provide_session(func: Callable[P, R]) -> Callable[P, R]:
     """Give `func` a session, unless its caller does."""
-    parameters = list(inspect.signature(func).parameters)
+    parameters = list(signature_of(func).parameters)
     if "session" not in parameters:
         raise ValueError(f"{func.__qualname__} has no parameter `session`: add it, or leave out @provide_session.")
     position = parameters.index("session")

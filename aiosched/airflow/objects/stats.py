@@ -6,9 +6,7 @@ to. The calls are accepted, so that code which counts runs.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,9 +57,3 @@ class Stats:
     def timer(*_args: Any, **_: Any) -> Timer:
         """Measure a block."""
         return Timer()
-
-
-@contextlib.contextmanager
-def no_span(*_args: Any, **_: Any) -> Iterator[None]:
-    """A span of a trace that is not recorded."""
-    yield

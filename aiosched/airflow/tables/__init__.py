@@ -1,22 +1,36 @@
-"""Which module of Airflow has which names, and where each is at home: one file for each area.
+"""Which module of Airflow has which names, and where each is at home.
 
-A home is `module:attribute`, `module:` for an attribute of the same name, or a module alone. The name `*` stands for
-all public names of its home. A home in `airflow.providers` needs that provider package.
+`here.tsv` has the names that aiosched answers itself; `moved.tsv` those of older Airflow that a provider package has
+today, which must be installed. A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a
+module alone. The name `*` stands for all public names of its home. Rows are sorted.
 """
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
+from pathlib import Path
 from typing import Final
 
-
-def _merged() -> dict[str, dict[str, str]]:
-    merged: dict[str, dict[str, str]] = {}
-    for area in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        for module, names in import_module(f"{__name__}.{area}").NAMES.items():
-            merged.setdefault(module, {}).update(names)
-    return merged
+FILES: Final = ("here.tsv", "moved.tsv")
+COLUMNS: Final = ["module", "name", "home"]
 
 
-MODULES: Final = _merged()
+def read(folder: Path) -> dict[str, dict[str, str]]:
+    """Each module's names, and the home of each name. Raises ValueError that names the file and the line."""
+    modules: dict[str, dict[str, str]] = {}
+    for path in (folder / file for file in FILES):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            cells = line.split("\t")
+            if len(cells) != len(COLUMNS) or not all(cells) or (number == 1) != (cells == COLUMNS):
+                wanted = "the first line is" if number == 1 else "a row has"
+                raise ValueError(f"{path}, line {number}: {line!r}: {wanted} {', '.join(COLUMNS)}, with tabs between.")
+            if number == 1:
+                continue
+            module, name, home = cells
+            names = modules.setdefault(module, {})
+            if name in names:
+                raise ValueError(f"{path}, line {number}: {name} of {module} has a row already. Delete one of them.")
+            names[name] = home
+    return modules
+
+
+MODULES: Final = read(Path(__file__).parent)  # importlib.resources would take longer than the tables

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
 from aiosched.authoring.runtime.services import acall, call
+from aiosched.authoring.runtime.xcom_values import read_data
 from aiosched.core.timetables.key_formats import check_key
 from aiosched.errors import AioschedError
 
@@ -250,7 +251,7 @@ def _events(answer: Iterable[Mapping[str, Any]]) -> list[AssetEvent]:
         AssetEvent(
             asset=Asset(one["name"], one["uri"]),
             timestamp=datetime.fromisoformat(one["timestamp"]),
-            extra=one["extra"],
+            extra=read_data(one["extra"]),
             source_dag_id=one["dag_id"],
             source_run_id=one["run_id"],
             source_task_id=one["task_id"],

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.authoring.base.checks import fail, optional_duration
 from aiosched.authoring.base.plain_values import strict_json
+from aiosched.authoring.runtime.xcom_values import named_parts
 from aiosched.core.assets.conditions import (
     AliasRequired,
     AllRequired,
@@ -62,8 +63,8 @@ class AssetWatcher:
     __slots__ = ("name", "trigger")
 
     def __init__(self, name: str, trigger: BaseTrigger) -> None:
-        self.name = _named("AssetWatcher", name)
-        self.trigger = trigger
+        self.name: str = _named("AssetWatcher", name)
+        self.trigger: BaseTrigger = trigger
 
     def to_spec(self) -> WatcherSpec:
         """The serialized form. Raises DagError for a trigger that cannot be serialized."""
@@ -100,9 +101,10 @@ class Asset(Condition):
     """Something that tasks produce and others wait for: a table, a file, a model.
 
     `name` identifies the asset in the whole installation; `uri` is its location. Each is the default of the other.
-    `extra` is a JSON object about the asset itself. `watchers` create events for what happens outside. `access_control`
-    is shown with the asset. For `fresh_within` after its last event the asset is fresh; without it the schedules
-    of its producers say when an event is expected. Assets with the same name are equal.
+    `extra` is about the asset itself: values by name, of types of Python and libraries. `watchers` create events for
+    what happens outside. `access_control` is shown with the asset. For `fresh_within` after its last event the asset
+    is fresh; without it the schedules of its producers say when an event is expected. Assets with the same name are
+    equal.
     """
 
     __slots__ = ("access_control", "extra", "fresh_within", "group", "name", "uri", "watchers")
@@ -118,14 +120,15 @@ class Asset(Condition):
         access_control: AssetAccessControl | None = None,
         fresh_within: timedelta | float | None = None,
     ) -> None:
-        self.access_control = access_control
-        self.watchers = tuple(watchers)
-        self.name = _named("Asset", name if name is not None else uri)
-        self.uri = _named("Asset", uri if uri is not None else name, "uri")
-        self.group = group
-        self.fresh_within = _fresh_within(self.name, fresh_within)
+        self.access_control: AssetAccessControl | None = access_control
+        self.watchers: tuple[AssetWatcher, ...] = tuple(watchers)
+        self.name: str = _named("Asset", name if name is not None else uri)
+        self.uri: str = _named("Asset", uri if uri is not None else name, "uri")
+        self.group: str = group
+        self.fresh_within: timedelta | None = _fresh_within(self.name, fresh_within)
+        self.extra: dict[str, Any] = dict(extra or {})
         try:
-            self.extra: dict[str, Any] = strict_json(dict(extra or {}))
+            named_parts(self.extra)
         except TypeError as error:
             raise fail(f"The extra of asset {self.name!r} cannot be stored: {error}.") from None
 
@@ -142,9 +145,10 @@ class Asset(Condition):
 
     @property
     def shown_extra(self) -> dict[str, Any]:
-        """`extra` as it is stored and shown: with `access_control`, if there is one."""
+        """`extra` as it is stored and shown: with `access_control`, if there is one, and the marks of its types."""
         access = self.access_control
-        return self.extra if access is None else {**self.extra, "access_control": strict_json(asdict(access))}
+        parts = named_parts(self.extra)
+        return parts if access is None else {**parts, "access_control": strict_json(asdict(access))}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Asset) and other.name == self.name
@@ -162,8 +166,8 @@ class AssetAlias(Condition):
     __slots__ = ("group", "name")
 
     def __init__(self, name: str, *, group: str = "asset") -> None:
-        self.name = _named("AssetAlias", name)
-        self.group = group
+        self.name: str = _named("AssetAlias", name)
+        self.group: str = group
 
     def to_expression(self) -> AliasRequired:
         return AliasRequired(self.name)
@@ -186,8 +190,8 @@ class AssetLink(Condition):
     def __init__(self, *, name: str | None = None, uri: str | None = None) -> None:
         if (name is None) == (uri is None):
             raise fail("Asset.ref(…) takes a name or a URI: give exactly one of them.")
-        self.name = "" if name is None else _named("Asset.ref", name)
-        self.uri = "" if uri is None else _named("Asset.ref", uri, "uri")
+        self.name: str = "" if name is None else _named("Asset.ref", name)
+        self.uri: str = "" if uri is None else _named("Asset.ref", uri, "uri")
 
     def to_expression(self) -> ReferenceRequired:
         return ReferenceRequired(self.name, self.uri)
@@ -208,7 +212,7 @@ class AssetAll(Condition):
     __slots__ = ("members",)
 
     def __init__(self, *members: Condition) -> None:
-        self.members = _members(AssetAll, members)
+        self.members: tuple[Condition, ...] = _members(AssetAll, members)
 
     def to_expression(self) -> AssetExpression:
         return AllRequired(tuple(member.to_expression() for member in self.members))
@@ -223,7 +227,7 @@ class AssetAny(Condition):
     __slots__ = ("members",)
 
     def __init__(self, *members: Condition) -> None:
-        self.members = _members(AssetAny, members)
+        self.members: tuple[Condition, ...] = _members(AssetAny, members)
 
     def to_expression(self) -> AssetExpression:
         return AnyRequired(tuple(member.to_expression() for member in self.members))

@@ -15,8 +15,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, outlet_of
-from aiosched.authoring.base.plain_values import strict_json
 from aiosched.authoring.runtime.services import acall, call
+from aiosched.authoring.runtime.xcom_values import data_parts, read_data
 
 NEVER_EXPIRE: Final = timedelta.max  # as `retention`: the value stays until it is deleted, or goes with its run
 
@@ -126,11 +126,11 @@ def _stored(value: Any, retention: timedelta | None) -> dict[str, Any]:
     if value is None:
         raise ValueError("A state store holds no None: delete the key instead.")
     if retention is None or retention == NEVER_EXPIRE:
-        return {"value": strict_json(value), "retention": None if retention is None else "never"}
+        return {"value": data_parts(value), "retention": None if retention is None else "never"}
     if retention <= timedelta(0):
         raise ValueError(f"retention={retention!r} is not above zero: give a longer time, or NEVER_EXPIRE.")
-    return {"value": strict_json(value), "retention": retention.total_seconds()}
+    return {"value": data_parts(value), "retention": retention.total_seconds()}
 
 
 def _value(answer: Mapping[str, Any], default: Any) -> Any:
-    return answer["value"] if answer["found"] else default
+    return read_data(answer["value"]) if answer["found"] else default

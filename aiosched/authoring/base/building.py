@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.base.location import executing_module
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base.protocols import Dag, Group
+    from aiosched.authoring.base.location import Location
+    from aiosched.authoring.base.protocols import Dag, Group, Task
 
 
 @dataclass
@@ -21,11 +22,19 @@ class Collector:
     module: str
     dags: list[Dag] = field(default_factory=list)
     said: set[tuple[str, str]] = field(default_factory=set)  # warnings that are not repeated, by file
+    uncalled: dict[Any, tuple[str, Location | None]] = field(default_factory=dict)  # @dag functions: name, place
+    loose: list[Task] = field(default_factory=list)  # tasks that had no DAG when they were made
 
 
 _open_dags: ContextVar[tuple[Dag, ...]] = ContextVar("aiosched_open_dags", default=())
 _open_groups: ContextVar[tuple[Group, ...]] = ContextVar("aiosched_open_groups", default=())
 collector: ContextVar[Collector | None] = ContextVar("aiosched_collector", default=None)
+running: ContextVar[Any] = ContextVar("aiosched_context", default=None)  # the Context of the task that runs here
+
+
+def is_at_work() -> bool:
+    """Whether a task runs here, and its code does not build a DAG just now."""
+    return running.get() is not None and not _open_dags.get() and collector.get() is None
 
 
 def current_dag() -> Dag | None:
@@ -40,6 +49,27 @@ def open_dag(dag: Dag) -> None:
     collecting = collector.get()
     if collecting is not None and dag.auto_register and executing_module() == collecting.module:
         collecting.dags.append(dag)
+
+
+def dag_function_defined(function: Any, name: str, where: Location | None) -> None:
+    """Note that the module being imported has a function with `@dag`, which builds a DAG only when it is called."""
+    collecting = collector.get()
+    if collecting is not None and executing_module() == collecting.module:
+        collecting.uncalled[function] = name, where
+
+
+def dag_function_called(function: Any) -> None:
+    """Note that it is called."""
+    collecting = collector.get()
+    if collecting is not None:
+        collecting.uncalled.pop(function, None)
+
+
+def made_without_dag(task: Task) -> None:
+    """Note a task that has no DAG yet."""
+    collecting = collector.get()
+    if collecting is not None and executing_module() == collecting.module:
+        collecting.loose.append(task)
 
 
 def close_dag() -> None:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from aiosched.authoring.base import building, dialects
+from aiosched.authoring.base.argument_lines import point_at_argument
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.base.signatures import init_parameters
 from aiosched.core.values.ids import ALLOWED_KEY
@@ -72,11 +73,15 @@ class NamesItsParameters(type):
         kwargs = dialects.translated(cls, kwargs)
         first, *_ = parameters = _parameters_of(cls)
         called = f"{cls.__name__}({(args[0] if args else kwargs.get(first))!r})"
-        known_names_only(called, kwargs, parameters)
-        for name, required in list(parameters.items())[len(args) :]:
-            if required and name not in kwargs:
-                raise missing(cls.__name__, name, ())
-        return super().__call__(*args, **kwargs)
+        try:
+            known_names_only(called, kwargs, parameters)
+            for name, required in list(parameters.items())[len(args) :]:
+                if required and name not in kwargs:
+                    raise missing(cls.__name__, name, ())
+            return super().__call__(*args, **kwargs)
+        except DagError as error:
+            point_at_argument(error, dict.fromkeys(kwargs))
+            raise
 
 
 @functools.cache
@@ -221,10 +226,3 @@ def states(name: str, given: Iterable[object], known: Iterable[str], where: Loca
     """The names of states, given as texts or as members of an enum; each must be one of `known`."""
     names = [str(getattr(state, "value", state)) for state in given]
     return [one_of(name, state, set(map(str, known)), where) for state in names]
-
-
-def optional_callable(name: str, value: Any, where: Location | None = None) -> Any:
-    """`value`, which is a function or None."""
-    if value is not None and not callable(value):
-        raise fail(f"{name}={value!r} is wrong: give a function.", where)
-    return value

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from aiosched.authoring.base.checks import fail
 from aiosched.core.values.texts import a_type
+from aiosched.errors import DagError
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.protocols import Task
@@ -60,6 +61,18 @@ class Dependable:
     def __rlshift__(self, other: Any) -> Any:
         self.set_downstream(other)
         return self
+
+
+class Uncalled:
+    """What makes a task when it is called, and cannot be connected before."""
+
+    __name__: str
+
+    def set_downstream(self, *_: Any) -> NoReturn:
+        """Refused: nothing can wait for what makes tasks."""
+        raise _not_a_task(self)
+
+    set_upstream = __rshift__ = __lshift__ = __rrshift__ = __rlshift__ = set_downstream
 
 
 class Label(Dependable):
@@ -131,9 +144,14 @@ def _item(item: Any) -> Dependable:
 def _dependable(item: Any) -> Dependable:
     if isinstance(item, Dependable) and not isinstance(item, Label):
         return item
+    raise _not_a_task(item)
+
+
+def _not_a_task(item: Any) -> DagError:
     called = getattr(item, "__name__", None) or repr(item)
+    kind = "a function that makes one" if isinstance(item, Uncalled) else a_type(item)
     remedy = f"Call it: {called}()." if callable(item) else "Connect tasks, task groups, or lists of them."
-    raise fail(f"{called} cannot be connected: it is {a_type(item)}, not a task. {remedy}")
+    return fail(f"{called} cannot be connected: it is {kind}, not a task. {remedy}")
 
 
 def _link(before: Dependable, after: Dependable, label: Label | None) -> None:

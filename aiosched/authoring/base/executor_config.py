@@ -10,15 +10,21 @@ from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.plain_values import is_json
 from aiosched.core.values.texts import a_type
+from aiosched.sizes import size_of
 
 
 def executor_config_as_json(config: object, where: Location | None) -> dict[str, Any]:
-    """`config` as a JSON object; None: an empty one. Raises DagError."""
+    """`config` as a JSON object; None: an empty one. A `memory_limit` becomes bytes. Raises DagError."""
     if config is None:
         return {}
     if not isinstance(config, Mapping):
         raise fail(f"executor_config is a dict such as {{'pod_override': …}}, not {type(config).__name__}.", where)
     found: dict[str, Any] = _plain(config, "executor_config", where)
+    if "memory_limit" in found:
+        try:
+            found["memory_limit"] = size_of(found["memory_limit"])
+        except ValueError as error:
+            raise fail(f"executor_config['memory_limit']: {error}.", where) from None
     return found
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator, Mapping, MutableMapping
-from datetime import date, datetime
+from enum import Enum
 from typing import Any, Final
 
 from aiosched.authoring.base.checks import fail
-from aiosched.authoring.base.location import author_location
-from aiosched.core.graph.params import check_value, find_schema_problem
+from aiosched.authoring.base.location import Location, author_location
+from aiosched.authoring.base.plain_values import is_json, strict_json
+from aiosched.authoring.base.unknown import Unknown
+from aiosched.core.graph.json_schema import find_schema_problem
+from aiosched.core.graph.params import resolve_params
 from aiosched.core.graph.secret_params import holds_secrets
 from aiosched.core.graph.spec import ParamSpec
+from aiosched.core.values.given_values import parts_of
 from aiosched.core.values.masking import MASK
+from aiosched.core.values.typed_json import MARK, VALUE, NotJson, without_marks
+from aiosched.core.values.typed_objects import OBJECT
 from aiosched.errors import ParamError
+
+_SETS: Final = frozenset({"set", "frozenset"})
 
 
 class _NotSet:
@@ -30,11 +40,11 @@ class Param:
     """
 
     def __init__(self, default: Any = NOTSET, description: str | None = None, **schema: Any) -> None:
-        self.origin = author_location()
+        self.origin: Location | None = author_location()
         nested = schema.pop("schema", None)
         self.schema: dict[str, Any] = {**(nested or {}), **schema}
         self.description = description
-        self.value = default.isoformat() if isinstance(default, date | datetime) else default
+        self.value = default
 
     @property
     def has_value(self) -> bool:
@@ -51,20 +61,59 @@ class Param:
         """The default, checked; raises ParamError naming the param when it is missing or does not match the schema."""
         if not self.has_value:
             raise ParamError(f"Param {name!r} has no default. Give Param(…) one.")
-        check_value(name, self.value, self.schema)
+        try:
+            spec = self.to_spec()
+        except TypeError as error:
+            raise ParamError(f"Param {name!r} cannot be stored: {error}.") from None
+        resolve_params({name: spec}, {})
         return self.value
 
     def to_spec(self) -> ParamSpec:
-        """The param as the scheduler stores it."""
-        return ParamSpec(
-            value=self.value if self.has_value else None,
-            required=not self.has_value,
-            description=self.description,
-            json_schema=self.schema,
-        )
+        """The param as the scheduler stores it. Raises TypeError for a default that cannot be stored."""
+        if not self.has_value:
+            return ParamSpec(required=True, description=self.description, json_schema=self.schema)
+        parts = _parts(self.value)
+        value = without_marks(parts, long_integers=False)
+        typed = None if value == parts else parts
+        return ParamSpec(value=value, typed=typed, description=self.description, json_schema=self._full_schema())
+
+    def _full_schema(self) -> dict[str, Any]:
+        """The schema; with the members of an enum if it says nothing about the values."""
+        if (
+            not isinstance(self.value, Enum)
+            or {"enum", "const", "$ref", "anyOf", "oneOf", "allOf"} & self.schema.keys()
+        ):
+            return self.schema
+        members = [member.value for member in type(self.value)]
+        nothing = [None] if "null" in self.schema.get("type", ()) else []
+        return {**self.schema, "enum": members + nothing} if all(map(is_json, members)) else self.schema
 
     def __repr__(self) -> str:
         return f"Param({MASK if holds_secrets(self.schema) else self.value!r})"
+
+
+def _parts(value: Any) -> Any:
+    """A default as JSON with marks. Raises TypeError."""
+    try:
+        parts = parts_of(value, sys.modules.__getitem__)
+        return value if parts is value else _stable(parts)
+    except NotJson as error:
+        try:
+            return strict_json(value)
+        except TypeError:
+            raise error from None
+
+
+def _stable(parts: Any) -> Any:
+    """The same with sets in order, and bare names of classes: the module of a DAG file has another name elsewhere."""
+    if isinstance(parts, list):
+        return [_stable(part) for part in parts]
+    if not isinstance(parts, dict):
+        return parts
+    found = {key: _stable(part) for key, part in parts.items()}
+    if found.get(MARK) == OBJECT:
+        return found | {"class": found["class"].rpartition(":")[2]}
+    return found | {VALUE: sorted(found[VALUE], key=json.dumps)} if found.get(MARK) in _SETS else found
 
 
 class ParamsDict(MutableMapping[str, Any]):
@@ -124,19 +173,21 @@ class ParamsDict(MutableMapping[str, Any]):
         return f"ParamsDict({self._params!r})"
 
 
-class DagParam:
+class DagParam(Unknown):
     """A param of the DAG as an argument of tasks: its value in the run, filled in when the task starts."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self._name = name
 
     def resolve(self, context: Mapping[str, Any]) -> Any:
         """The run's value of the param."""
-        return context["params"][self.name]
+        return context["params"][self._name]
 
-    def __str__(self) -> str:
-        """A template that reads the value, for use inside a longer template string."""
-        return f"{{{{ params[{self.name!r}] }}}}"
+    def _template(self) -> str:
+        return f"{{{{ params[{self._name!r}] }}}}"
 
     def __repr__(self) -> str:
-        return f"DagParam({self.name!r})"
+        return f"DagParam({self._name!r})"
+
+    def _same(self, other: Unknown) -> bool:
+        return isinstance(other, DagParam) and other._name == self._name

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from aiosched.authoring.base.dialects import Dialect
+from aiosched.authoring.base.location import Location
 from aiosched.core.graph.spec import MappingSpec
 from aiosched.core.timetables import AnyTimetable
 from aiosched.errors import DagError
@@ -36,6 +37,7 @@ class Task(Protocol):
     downstream_task_ids: set[str]
     is_setup: bool
     is_teardown: bool
+    _origin: Location | None
 
     @property
     def dag(self) -> Dag | None: ...
@@ -106,6 +108,10 @@ class Dag(Protocol):
     def task_groups(self) -> dict[str, Any]: ...  # of TaskGroups
     @property
     def partials(self) -> list[Any]: ...  # of OperatorPartials
+    @property
+    def task_functions(self) -> list[Any]: ...  # TaskFunctions that were defined in its body
+    @property
+    def outputs_in_texts(self) -> dict[str, str]: ...
     @property
     def templates(self) -> Any: ...  # a TemplateEngine
     def add_task(self, task: Any) -> None: ...

@@ -1,6 +1,7 @@
 """The configurable defaults of DAGs and tasks.
 
-A process that loads DAG files calls `use_defaults` once, before it loads the first one.
+A process that loads DAG files calls `use_defaults` once, before it loads the first one, and installs the finder that
+answers `import airflow`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aiosched.airflow.finder import install
 from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def defaults() -> AuthoringDefaults:
 
 
 def use_defaults(new: AuthoringDefaults) -> None:
-    """Replace the defaults of this process, for DAGs that are built later, and who answers `import airflow` in it."""
+    """Replace the defaults of this process, for DAGs that are built later."""
     global _current
     _current = new
-    install(new.airflow)

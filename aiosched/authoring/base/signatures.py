@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from inspect import Parameter
+
+from aiosched.signatures import signature_of
 
 
 def init_parameters(cls: type) -> list[Parameter]:
     """The parameters of the `__init__` of `cls`, without `self`."""
-    return list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return list(signature_of(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
 
 
 def named(parameters: Iterable[Parameter]) -> list[Parameter]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dates import optional_aware, zone_name
-from aiosched.authoring.base.dialects import author_dialect
+from aiosched.authoring.base.dialects import Dialect, author_dialect
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.base.params import DagParam, ParamsDict
 from aiosched.authoring.base.settings import defaults
@@ -71,55 +71,64 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         dag_display_name: str | None = None,
         auto_register: bool = True,
     ) -> None:
-        where = self._origin = author_location()
-        self.dialect = dialect = author_dialect()
-        self.number = next(_numbers)  # in the order of definition
-        self.dag_id = checks.valid_key("dag_id", dag_id, where)
-        self.fileloc = where.file if where else ""
+        where = self._origin = self._declared = author_location()  # `_declared`: of @dag its line
+        self.dialect: Dialect | None = author_dialect()
+        dialect = self.dialect
+        self.number: int = next(_numbers)  # in the order of definition
+        self.dag_id: str = checks.valid_key("dag_id", dag_id, where)
+        self.fileloc: str = where.file if where else ""
         self.description = description
-        self.default_args = dict(default_args or {})
+        self.default_args: dict[str, Any] = dict(default_args or {})
         given = {**(self.default_args.pop("params", None) or {}), **(params or {})}
-        self.params = ParamsDict(given, owner=f"DAG {self.dag_id!r}")
-        self.start_date = optional_aware("start_date", start_date or self.default_args.get("start_date"), where)
-        self.end_date = optional_aware("end_date", end_date or self.default_args.get("end_date"), where)
-        self.timezone = zone_name(self.start_date, where) if self.start_date else defaults().timezone
+        self.params: ParamsDict = ParamsDict(given, owner=f"DAG {self.dag_id!r}")
+        start_date = start_date or self.default_args.get("start_date")
+        self.start_date: datetime | None = optional_aware("start_date", start_date, where)
+        end_date = end_date or self.default_args.get("end_date")
+        self.end_date: datetime | None = optional_aware("end_date", end_date, where)
+        self.timezone: str = zone_name(self.start_date, where) if self.start_date else defaults().timezone
         self.schedule = schedule
-        self.timetable = self._timetable(where)
+        self.timetable: AnyTimetable = self._timetable(where)
         if catchup is None:
             catchup = dialect.catchup if dialect is not None else None
-        self.catchup = defaults().catchup if catchup is None else catchup
-        self.tags = _tags(tags, where)
+        self.catchup: bool = defaults().catchup if catchup is None else catchup
+        self.tags: list[str] = _tags(tags, where)
         self.doc_md = doc_md
-        self.max_active_runs = self._run_limit(max_active_runs, where)
+        self.max_active_runs: int = self._run_limit(max_active_runs, where)
         limit = defaults().max_active_tasks if max_active_tasks is None else max_active_tasks
-        self.max_active_tasks = checks.whole_number("max_active_tasks", limit, least=0, where=where)
-        self.max_active_tasks_per_run = checks.optional_number(
+        self.max_active_tasks: int = checks.whole_number("max_active_tasks", limit, least=0, where=where)
+        self.max_active_tasks_per_run: int | None = checks.optional_number(
             "max_active_tasks_per_run", max_active_tasks_per_run, least=0, where=where
         )
         if max_consecutive_failed_dag_runs is None:
             max_consecutive_failed_dag_runs = defaults().max_consecutive_failed_dag_runs
-        self.max_consecutive_failed_dag_runs = checks.whole_number(
+        self.max_consecutive_failed_dag_runs: int = checks.whole_number(
             "max_consecutive_failed_dag_runs", max_consecutive_failed_dag_runs, least=0, where=where
         )
-        self.dagrun_timeout = checks.optional_duration("dagrun_timeout", dagrun_timeout, where)
+        self.dagrun_timeout: timedelta | None = checks.optional_duration("dagrun_timeout", dagrun_timeout, where)
         self.fail_fast = fail_fast
-        self.deadlines = deadlines_of(deadline, where)
-        self.on_success_callback = checks.callbacks("on_success_callback", on_success_callback, where)
-        self.on_failure_callback = checks.callbacks("on_failure_callback", on_failure_callback, where)
-        self.sla_miss_callback = checks.callbacks("sla_miss_callback", sla_miss_callback, where)
+        self.deadlines: list[DeadlineAlert] = deadlines_of(deadline, where)
+        self.on_success_callback: list[Callable[..., Any]] = checks.callbacks(
+            "on_success_callback", on_success_callback, where
+        )
+        self.on_failure_callback: list[Callable[..., Any]] = checks.callbacks(
+            "on_failure_callback", on_failure_callback, where
+        )
+        self.sla_miss_callback: list[Callable[..., Any]] = checks.callbacks(
+            "sla_miss_callback", sla_miss_callback, where
+        )
         self.is_paused_upon_creation = is_paused_upon_creation
-        self.allowed_run_types = checks.run_types("allowed_run_types", allowed_run_types, where)
+        self.allowed_run_types: tuple[str, ...] | None = checks.run_types("allowed_run_types", allowed_run_types, where)
         self.render_template_as_native_obj = render_template_as_native_obj
-        self.user_defined_macros = dict(user_defined_macros or {})
-        self.user_defined_filters = dict(user_defined_filters or {})
-        self.template_searchpath = (
+        self.user_defined_macros: dict[str, Any] = dict(user_defined_macros or {})
+        self.user_defined_filters: dict[str, Any] = dict(user_defined_filters or {})
+        self.template_searchpath: list[str] = (
             [template_searchpath] if isinstance(template_searchpath, str) else list(template_searchpath or ())
         )
         self.template_undefined = template_undefined
-        self.jinja_environment_kwargs = dict(jinja_environment_kwargs or {})
-        self.owner_links = dict(owner_links or {})
-        self.access_control = _control(access_control, where)
-        self.dag_display_name = dag_display_name or dag_id
+        self.jinja_environment_kwargs: dict[str, Any] = dict(jinja_environment_kwargs or {})
+        self.owner_links: dict[str, str] = dict(owner_links or {})
+        self.access_control: dict[str, str] = _control(access_control, where)
+        self.dag_display_name: str = dag_display_name or dag_id
         self.auto_register = auto_register
         self.is_part = False  # its tasks have become those of another DAG
 
@@ -127,6 +136,8 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.task_groups: dict[str, TaskGroup] = {}
         self.edge_labels: dict[str, str] = {}
         self.partials: list[OperatorPartial] = []  # of mapped tasks, expanded or not
+        self.task_functions: list[Any] = []  # TaskFunctions that were defined in its body
+        self.outputs_in_texts: dict[str, str] = {}  # template that stands for an output -> its task
         self._suffixes: dict[str, int] = {}
         self._source_hash: str | None = None  # of the code that it was imported from, if known
         self._attempt_plans: dict[BaseOperator, Any] = {}  # what executors have computed about its tasks
@@ -140,7 +151,9 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
                 at_tick=self.dialect is not None and self.dialect.runs_at_tick,
             )
         except TimetableError as error:
-            raise checks.fail(f"DAG {self.dag_id!r}: {error}", where, kind=TimetableError) from None
+            wrong = checks.fail(f"DAG {self.dag_id!r}: {error}", where, kind=TimetableError)
+            wrong.argument = "schedule"
+            raise wrong from None
 
     @property
     def lists_runs(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Coroutine, Mapping
 from datetime import datetime
 from typing import Any
@@ -12,6 +11,7 @@ from aiosched.authoring.dag import serialize
 from aiosched.authoring.dag.contents import DagContents
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import DagSpec
+from aiosched.lazy import provided
 
 
 class DAG(DagContents):
@@ -49,7 +49,7 @@ class DAG(DagContents):
 
         Pools and limits do not apply. The result has the state of every task.
         """
-        runner = importlib.import_module("aiosched.executors.dag_test.dag_test")
+        run_dag_test = provided("run_dag_test")
         moment = optional_aware("logical_date", logical_date)
-        result: Coroutine[Any, Any, Any] = runner.run_dag_test(self, logical_date=moment, conf=conf, **options)
+        result: Coroutine[Any, Any, Any] = run_dag_test(self, logical_date=moment, conf=conf, **options)
         return result

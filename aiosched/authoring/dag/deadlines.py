@@ -71,7 +71,7 @@ class DeadlineAlert:
         if not callable(callback):
             raise fail(f"DeadlineAlert(callback={callback!r:.80}) is wrong: give a function.", where)
         self.reference = reference
-        self.interval = interval if isinstance(interval, timedelta) else timedelta(seconds=interval)
+        self.interval: timedelta = interval if isinstance(interval, timedelta) else timedelta(seconds=interval)
         self.callback = callback
 
     def to_spec(self) -> DeadlineSpec:

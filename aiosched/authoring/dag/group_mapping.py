@@ -18,6 +18,7 @@ from aiosched.authoring.mapping.expansion import REQUIRED, ExpandInput, GroupArg
 from aiosched.authoring.mapping.function_mapping import checked_arguments, checked_kwargs, known_arguments
 from aiosched.authoring.mapping.mapped import check_rule
 from aiosched.authoring.tasks.nesting import groups_around
+from aiosched.signatures import signature_of
 
 
 class PartialGroup:
@@ -34,7 +35,7 @@ class PartialGroup:
 
     @cached_property
     def _signature(self) -> inspect.Signature:
-        return inspect.signature(self._function)
+        return signature_of(self._function)
 
     def expand(self, **mapped: Any) -> Any:
         """See `TaskGroupFunction.expand`."""
@@ -65,7 +66,7 @@ class PartialGroup:
             producer >> group
         if isinstance(result, GroupArgument):
             raise checks.fail(
-                f"The group function {self._name} returns its argument {result.name!r}, which only tasks inside the "
+                f"The group function {self._name} returns its argument {result._name!r}, which only tasks inside the "
                 "group can read. Return what one of its tasks returns.",
                 where,
             )

@@ -15,7 +15,7 @@ import threading
 import warnings
 import zipfile
 import zipimport
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
@@ -23,19 +23,19 @@ from pathlib import Path, PurePosixPath
 from types import CodeType, ModuleType
 from typing import Final, Protocol
 
-from aiosched.airflow.finder import folder_of_another, install
 from aiosched.authoring.base import building
+from aiosched.authoring.base.checks import warn
 from aiosched.authoring.base.file_stamps import read_whole
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.serialize import advise
 from aiosched.authoring.dag.sources import digest_of, finder, names_in_functions, put_on_path
 from aiosched.authoring.plugins.loading import load_plugins
+from aiosched.authoring.runtime.xcom_values import DAG_MODULES
 from aiosched.errors import DagError, DuplicateTaskError
 
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
-_DAG_MODULES: Final = "aiosched_dag_"
 _OF_ANOTHER: Final = (
     "No DAG of aiosched is in this file: `import airflow` was answered by the Airflow in {}, and DAGs of its classes "
     'run only there. To run them here, set core.airflow to "compat".'
@@ -56,54 +56,56 @@ class LoadedFile:
 
 
 class _Loader(Protocol):
-    digest: str
     used_later: frozenset[str]
 
     def exec_module(self, module: ModuleType) -> None: ...
 
 
-def load_file(
-    path: Path, *, root: Path, member: str | None = None, on_digest: Callable[[str], object] = lambda _: None
-) -> LoadedFile:
-    """Import the DAG file `path` below the DAGs folder `root`; its DAGs and warnings.
+def load_file(path: Path, *, root: Path, member: str | None = None, content: bytes | None = None) -> LoadedFile:
+    """Import the DAG file `path` below the DAGs folder `root`; its DAGs and warnings. `content`: if it was read before.
 
     From a zip archive all modules at its root that may define DAGs are imported, or only `member`. Each module is
     imported again under its own name; `root` and the archive stay on `sys.path`. Exceptions of the file are not
-    caught; raises DagError when two of its DAGs have the same id. `on_digest` is called with the content hash
-    before the import. Warnings are collected only in the main thread, because that affects the whole process.
+    caught; raises DagError when two of its DAGs have the same id. Warnings are collected only in the main thread,
+    because that affects the whole process.
     """
-    install(defaults().airflow)
     finder.watch(root)
     _make_importable(root)
     load_plugins(defaults().plugins_folder)
     finder.refresh()
     finder.begin()
     try:
+        if content is None:
+            content, _ = read_whole(path)
         with _warnings() as caught:
-            if zipfile.is_zipfile(path):
+            if zipfile.is_zipfile(io.BytesIO(content)):
                 _make_importable(path)
-                digest, modules = _load_archive(path, member, on_digest)
+                modules = _load_archive(path, member, content)
             else:
                 linecache.cache.pop(str(path), None)  # it would compare time and size only
-                loader = _FreshSource(module_name(path), str(path), on_digest)
-                modules = [_execute(module_name(path), path, loader)]
-                digest = loader.digest
+                modules = [_execute(module_name(path), path, _FreshSource(module_name(path), str(path), content))]
             dags = _collect(modules)
             for dag in dags:
                 advise(dag)
     finally:
         finder.end()
     lines = [_line(warning) for warning in caught]
-    if not dags and (airflow := folder_of_another()) is not None:  # which catches what is warned
+    if not dags and (airflow := _other_airflow()) is not None:  # which catches what is warned
         lines.append(f"{path}:1: {_OF_ANOTHER.format(airflow)}")
-    return LoadedFile(dags, lines, digest, frozenset().union(*(module.used_later for module in modules)))
+    return LoadedFile(dags, lines, digest_of(content), frozenset().union(*(module.used_later for module in modules)))
+
+
+def _other_airflow() -> Path | None:
+    """The folder of an Airflow that is not aiosched and has been imported in this process."""
+    file: str | None = getattr(sys.modules.get("airflow"), "__file__", None)  # modules of aiosched's have none
+    return None if file is None else Path(file).parent
 
 
 def drop_files(root: Path) -> None:
     """Forget the modules of the DAG files below `root`."""
     prefix = f"{root}{os.sep}"
     for name, module in list(sys.modules.items()):
-        if name.startswith(_DAG_MODULES) and str(getattr(module, "__file__", None)).startswith(prefix):
+        if name.startswith(DAG_MODULES) and str(getattr(module, "__file__", None)).startswith(prefix):
             del sys.modules[name]
 
 
@@ -112,7 +114,7 @@ def module_name(path: Path, member: str = "") -> str:
     digest = hashlib.sha256(f"{path.absolute()}!{member}".encode()).hexdigest()[:12]
     stem = PurePosixPath(member).stem if member else path.stem
     readable = "".join(letter if letter.isalnum() else "_" for letter in stem)
-    return f"{_DAG_MODULES}{digest}_{readable}"
+    return f"{DAG_MODULES}{digest}_{readable}"
 
 
 def may_define_dags(content: bytes) -> bool:
@@ -132,19 +134,15 @@ def _warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 
 class _FreshSource(SourceFileLoader):
-    """Compiles the current content of the file, without cached bytecode."""
+    """Compiles this content of the file, without cached bytecode."""
 
-    def __init__(self, name: str, path: str, on_digest: Callable[[str], object]) -> None:
+    def __init__(self, name: str, path: str, content: bytes) -> None:
         super().__init__(name, path)
-        self._on_digest = on_digest
-        self.digest = ""
+        self._content = content
         self.used_later = frozenset[str]()
 
     def get_code(self, fullname: str) -> CodeType:
-        content, _ = read_whole(self.path)
-        self.digest = digest_of(content)
-        self._on_digest(self.digest)
-        code: CodeType = compile(content, self.path, "exec", dont_inherit=True)
+        code: CodeType = compile(self._content, self.path, "exec", dont_inherit=True)
         self.used_later = names_in_functions(code)
         return code
 
@@ -152,9 +150,8 @@ class _FreshSource(SourceFileLoader):
 class _ZipMember:
     """Executes one module of an archive."""
 
-    def __init__(self, archive: Path, member: str, source: bytes, digest: str) -> None:
+    def __init__(self, archive: Path, member: str, source: bytes) -> None:
         self._file = str(archive / member)
-        self.digest = digest
         self.used_later = frozenset[str]()
         self._source = source
 
@@ -176,18 +173,15 @@ class _Module:
     used_later: frozenset[str]
 
 
-def _load_archive(path: Path, member: str | None, on_digest: Callable[[str], object]) -> tuple[str, list[_Module]]:
-    """The content hash of the archive, and its modules: `member`, or all that may define DAGs."""
+def _load_archive(path: Path, member: str | None, content: bytes) -> list[_Module]:
+    """The modules of an archive: `member`, or all that may define DAGs."""
     zipimport.zipimporter(str(path)).invalidate_caches()
-    content, _ = read_whole(path)
-    digest = digest_of(content)
-    on_digest(digest)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         at_root = [name for name in archive.namelist() if "/" not in name and name.endswith(".py")]
         names = [member] if member else at_root
         sources = {name: archive.read(name) for name in names}
-    return digest, [
-        _execute(module_name(path, name), path / name, _ZipMember(path, name, source, digest))
+    return [
+        _execute(module_name(path, name), path / name, _ZipMember(path, name, source))
         for name, source in sources.items()
         if member or may_define_dags(source)
     ]
@@ -211,6 +205,13 @@ def _execute(name: str, file: Path, loader: _Loader) -> _Module:
         raise
     finally:
         building.collector.reset(token)
+    for function, (called, where) in collector.uncalled.items():
+        if getattr(module, called, None) is function:
+            warn(f"The function {called} is never called, so there is no DAG of it. Add `{called}()` below it.", where)
+    for task in collector.loose:
+        if task.dag is None:
+            warn(f"Task {task.task_id!r} belongs to no DAG, so it never runs. Make it inside `with DAG(…)` or a "
+                 "function with @dag, or give it dag=.", task._origin)  # fmt: skip
     return _Module(module, [dag for dag in collector.dags if isinstance(dag, DAG)], loader.used_later)
 
 

@@ -10,10 +10,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from aiosched.authoring.base.checks import fail, warn
+from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.plain_values import strict_json
 from aiosched.authoring.dag.task_specs import seconds, task_spec, utc
 from aiosched.authoring.mapping.mapped import check_rule
+from aiosched.authoring.tasks.rendering import strings_in
 from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.timetables import AssetOrTimeSchedule, condition_of
@@ -21,6 +25,8 @@ from aiosched.core.values.states import RunType
 from aiosched.errors import DagCycleError, ParamError
 
 if TYPE_CHECKING:
+    from aiosched.authoring.base.location import Location
+    from aiosched.authoring.base.params import Param
     from aiosched.authoring.dag.contents import DagContents
     from aiosched.authoring.tasks.operator import BaseOperator
 
@@ -29,6 +35,8 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
     """The serialized form of `dag`. Raises DagError, or a subclass, for a DAG that cannot run."""
     for task in dag.task_dict.values():
         task.wire_arguments()
+    if dag.outputs_in_texts:
+        _wire_texts(dag)
     check_cycle(dag)
     _check_schedule(dag)
     for task in dag.task_dict.values():
@@ -48,7 +56,7 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
         fail_fast=dag.fail_fast,
         is_paused_upon_creation=dag.is_paused_upon_creation,
         allowed_run_types=dag.allowed_run_types,
-        params={name: _param(name, param.to_spec(), dag) for name, param in dag.params.declared().items()},
+        params={name: _param(name, param, dag) for name, param in dag.params.declared().items()},
         param_order=tuple(dag.params.declared()),
         tags=tuple(dag.tags),
         owner=dag.owner,
@@ -81,8 +89,17 @@ def advise(dag: DagContents) -> None:
     for partial in dag.partials:
         if not partial.expanded:
             warn(f"{partial.name}.partial() makes no task. Call .expand() or .expand_kwargs() on it.", partial.where)
+    for function in dag.task_functions:
+        if not function.is_used:
+            warn(
+                f"The task function {function.__name__} is never called, so DAG {dag.dag_id!r} has no task of it. "
+                f"Call it: {function.__name__}().",
+                function.where,
+            )
+    _advise_on_dates(dag)
     _advise_on_slas(dag)
     _advise_on_run_types(dag)
+    _advise_on_texts(dag)
     for task in dag.task_dict.values():
         before = task.upstream_task_ids
         if task.is_teardown and not any(dag.task(task_id).is_setup for task_id in before):
@@ -92,6 +109,20 @@ def advise(dag: DagContents) -> None:
                 "Name its setups: .as_teardown(setups=…).",
                 task._origin,
             )
+
+
+def _advise_on_dates(dag: DagContents) -> None:
+    _advise_on_end(f"DAG {dag.dag_id!r}", dag.start_date, dag.end_date, dag._declared)
+    for task in dag.tasks:
+        start, end = task.start_date or dag.start_date, task.end_date or dag.end_date
+        if (start, end) != (dag.start_date, dag.end_date):
+            _advise_on_end(f"Task {task.task_id!r}", start, end, task._origin)
+
+
+def _advise_on_end(what: str, start: datetime | None, end: datetime | None, where: Location | None) -> None:
+    if start is not None and end is not None and end < start:
+        warn(f"{what} never runs by its schedule: its end_date {end.isoformat()} is before its start_date "
+             f"{start.isoformat()}. Exchange them, or leave out end_date.", where)  # fmt: skip
 
 
 def _advise_on_run_types(dag: DagContents) -> None:
@@ -114,6 +145,36 @@ def _advise_on_slas(dag: DagContents) -> None:
         if task.email and task.sla is None and "email" not in task._defaults and task._dialect is None:
             warn(f"Task {task.task_id!r}: 'email' gets mails about missed SLAs, and there is no sla=. For failures use "
                  "on_failure_callback=send_email(to=…).", task._origin)  # fmt: skip
+
+
+def _advise_on_texts(dag: DagContents) -> None:
+    for task in dag.task_dict.values() if dag.outputs_in_texts else ():
+        into, given = getattr(task, "into", None), getattr(task, "partial_kwargs", None)
+        if into is not None:  # the arguments of a function
+            continue
+        fields = {*task._class.template_fields, "doc", "doc_md", "map_index_template"}
+        options = vars(task) if given is None else given
+        filled = [text for name in fields & options.keys() for text in strings_in(options[name])]
+        for name, value in options.items():
+            if name in fields or name.startswith("_"):
+                continue
+            kept = [text for text in strings_in(value) if "xcom_pull" in text]
+            if any(template in text and not any(template in one for one in filled)
+                   for template in dag.outputs_in_texts for text in kept):  # fmt: skip
+                warn(f"Task {task.task_id!r} got {name}= with the output of a task in a text, and {name!r} is no "
+                     f"template field of {task.task_type}: it stays a template. Make the text in a task.",
+                     task._origin)  # fmt: skip
+
+
+def _wire_texts(dag: DagContents) -> None:
+    """Let tasks wait for the outputs in their texts, unless the author has put the two in an order."""
+    for task in dag.task_dict.values():
+        texts = [text for text in strings_in(task._arguments()) if "xcom_pull" in text]
+        for template, task_id in dag.outputs_in_texts.items():
+            if dag.has_task(task_id) and any(template in text for text in texts):
+                source = dag.task(task_id)
+                if source not in {task, *task.get_flat_relatives(upstream=True), *task.get_flat_relatives()}:
+                    connect(source, task)
 
 
 def check_cycle(dag: DagContents) -> None:
@@ -191,17 +252,18 @@ def _check_rules(dag: DagContents, task: BaseOperator) -> None:
             )
 
 
-def _param(name: str, spec: ParamSpec, dag: DagContents) -> ParamSpec:
+def _param(name: str, param: Param, dag: DagContents) -> ParamSpec:
     try:
-        return ParamSpec(
+        spec = param.to_spec()
+        return msgspec.structs.replace(
+            spec,
             value=strict_json(spec.value),
-            required=spec.required,
-            description=spec.description,
+            typed=strict_json(spec.typed),
             json_schema=strict_json(spec.json_schema),
         )
     except TypeError as error:
         raise fail(
-            f"Param {name!r} of DAG {dag.dag_id!r} cannot be stored: {error}. Use strings, numbers, lists and dicts.",
-            dag.params.get_param(name).origin or dag._origin,
+            f"Param {name!r} of DAG {dag.dag_id!r} cannot be stored: {error}. Use what a task can return.",
+            param.origin or dag._origin,
             kind=ParamError,
         ) from None

@@ -29,11 +29,10 @@ from types import CodeType, ModuleType
 from typing import Final
 from zipimport import zipimporter
 
-import aiosched
 from aiosched.authoring.base.file_stamps import Stamp, read_whole
 from aiosched.authoring.base.settings import defaults
 
-OWN: Final = str(Path(aiosched.__file__).parent) + os.sep
+OWN: Final = str(Path(__file__).parents[2]) + os.sep
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _SYSTEM: Final = tuple(
     {place + os.sep for name, place in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib")}

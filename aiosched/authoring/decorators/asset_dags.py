@@ -22,6 +22,7 @@ from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.operators.python import PythonOperator, is_coroutine_function
 from aiosched.authoring.runtime.context import get_current_context
 from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
+from aiosched.signatures import signature_of
 
 
 class AssetDefinition(Asset):
@@ -60,7 +61,7 @@ def asset(
         made = AssetDefinition(function, uri=uri, extra=extra, group=group)
         options = {"doc_md": inspect.getdoc(function), **dag_options}
         with DAG(made.name, schedule=schedule, **options) as dag:
-            inlets = [name for name in inspect.signature(function).parameters if _is_inlet(name)]
+            inlets = [name for name in signature_of(function).parameters if _is_inlet(name)]
             PythonOperator(
                 task_id=made.name,
                 python_callable=_calling(function, made, inlets),
@@ -81,7 +82,7 @@ def _is_inlet(name: str) -> bool:
 def _calling(function: Callable[..., Any], made: Asset, inlets: list[str]) -> Callable[..., Any]:
     """A function that takes the whole context and calls `function` with its parameters."""
 
-    wanted = tuple(inspect.signature(function).parameters)
+    wanted = tuple(signature_of(function).parameters)
     constant: dict[str, Any] = {"self": made, **{name: Asset(name) for name in inlets}}
 
     def arguments() -> dict[str, Any]:

@@ -44,8 +44,8 @@ class FunctionOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         self.python_callable = python_callable
-        self.op_args = list(op_args or ())
-        self.op_kwargs = dict(op_kwargs or {})
+        self.op_args: list[Any] = list(op_args or ())
+        self.op_kwargs: dict[str, Any] = dict(op_kwargs or {})
         self.called_with = (self.op_args, self.op_kwargs)  # the other class may keep fewer of them
         super().__init__(task_id=task_id, **{**(kwargs_to_upstream or {}), **kwargs})
 

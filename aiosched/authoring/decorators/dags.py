@@ -7,10 +7,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from aiosched.authoring.base import building
+from aiosched.authoring.base.argument_lines import point_at_argument
 from aiosched.authoring.base.checks import fail
+from aiosched.authoring.base.dependencies import Uncalled
+from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.group_mapping import PartialGroup
 from aiosched.authoring.dag.groups import TaskGroup
+from aiosched.errors import DagError
+from aiosched.signatures import signature_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,41 +33,49 @@ def dag(function_or_id: Any = "", /, **options: Any) -> Any:
     docstring is the DAG's documentation. Each parameter of the function is a param of the DAG, whose
     default is the parameter's, or the value that the function is called with.
     """
+    where = author_location()
     if callable(function_or_id):
-        return _dag_factory(function_or_id, {})
+        return _dag_factory(function_or_id, {}, where)
     if function_or_id:
         options["dag_id"] = function_or_id
-    return functools.partial(_dag_factory, options=options)
+    return functools.partial(_dag_factory, options=options, where=where)
 
 
-def _dag_factory(function: Callable[P, Any], options: Mapping[str, Any]) -> Callable[P, DAG]:
+def _dag_factory(function: Callable[P, Any], options: Mapping[str, Any], where: Location | None) -> Callable[P, DAG]:
     @functools.wraps(function)
     def factory(*args: P.args, **kwargs: P.kwargs) -> DAG:
+        building.dag_function_called(factory)
         given = dict(options)
         dag_id = given.pop("dag_id", None) or function.__name__
         if function.__doc__ and not given.get("doc_md"):
             given["doc_md"] = inspect.cleandoc(function.__doc__)
         values = _bound(function, args, kwargs)
         given["params"] = {**(given.get("params") or {}), **values}
-        built = DAG(dag_id, **given)
+        try:
+            built = DAG(dag_id, **given)
+        except DagError as error:
+            point_at_argument(error, dict.fromkeys(options, where))
+            raise
+        built._declared = where
         with built:
             body: Callable[..., Any] = function
             body(**{name: built.param(name) for name in values})
         return built
 
+    building.dag_function_defined(factory, function.__name__, where)
     return factory
 
 
 def _bound(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound = signature_of(function).bind(*args, **kwargs)
     except TypeError as error:
         raise fail(f"The call {function.__name__}(…) does not fit its function: {error}.") from None
     bound.apply_defaults()
     return dict(bound.arguments)
 
 
-class TaskGroupFunction(Generic[P, R]):
+class TaskGroupFunction(Generic[P, R], Uncalled):
     """Returned by `@task_group`. Calling it runs the function inside a new group.
 
     The result is the function's, or the group if that is None. The group of a second call in one DAG has the id
@@ -71,7 +85,7 @@ class TaskGroupFunction(Generic[P, R]):
     def __init__(self, function: Callable[P, R], options: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self.options = dict(options)
+        self.options: dict[str, Any] = dict(options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with self._new_group() as group:

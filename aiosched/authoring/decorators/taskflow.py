@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from aiosched.authoring.base import building
+from aiosched.authoring.base.argument_lines import point_at_argument
 from aiosched.authoring.base.checks import fail
+from aiosched.authoring.base.dependencies import Uncalled
 from aiosched.authoring.base.dialects import author_dialect
-from aiosched.authoring.base.location import author_location
+from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.decorators.conditions import run_if, skip_if
 from aiosched.authoring.decorators.custom import FunctionOperator, registered_decorator
 from aiosched.authoring.mapping.function_mapping import PartialFunction
@@ -28,6 +30,8 @@ from aiosched.authoring.operators.stub import StubOperator
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 from aiosched.authoring.tasks.xcom_arg import XComArg
+from aiosched.errors import DagError
+from aiosched.signatures import signature_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,33 +59,55 @@ class DecoratedSensorOperator(PythonSensor):
     """The task of a function with `@task.sensor`."""
 
 
-class TaskFunction(Generic[P, R]):
+class TaskFunction(Generic[P, R], Uncalled):
     """Returned by `@task`. Calling it adds a task to the current DAG and returns its output.
 
     Arguments may contain outputs of other tasks, also inside lists and dicts: the new task waits for those tasks.
     The task of a second call in one DAG has the id `name__1`, and so on. `function` is the function itself.
     """
 
-    def __init__(self, function: Callable[P, R], operator: type[BaseOperator], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        operator: type[BaseOperator],
+        options: Mapping[str, Any],
+        where: Location | None = None,
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.operator = operator
-        self.options = dict(options)
+        self.options: dict[str, Any] = dict(options)
+        self.where = where  # it is decorated
+        self.is_used = False  # called, mapped or copied
+        self._places = dict.fromkeys(options, where)  # the calls in which the options are written
+        dag = building.current_dag()
+        if dag is not None:
+            dag.task_functions.append(self)
         self._dialect = author_dialect()
         self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each new task
         self._overridden: TaskFunction[P, R] | None = None  # the original of a copy
         self._fitting: set[tuple[Any, ...]] = set()  # valid calls: number of positional arguments, other names
 
-    def __call__(self, *args: Any, **kwargs: Any) -> XComArg:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> XComArg[R]:
         if not issubclass(self.operator, FunctionOperator):
             self._check_call(args, kwargs)
-        made = self.operator(**self.operator_options(args, kwargs))
-        if isinstance(made, FunctionOperator):  # its class may give arguments itself
-            self._check_call(*made.called_with)
-        return self.output_of(made)
 
-    def output_of(self, made: BaseOperator) -> XComArg:
-        """The output of a new task of this function, after `mark`."""
+        def make() -> BaseOperator:
+            made = self.operator(**self.operator_options(args, kwargs))
+            if isinstance(made, FunctionOperator):  # its class may give arguments itself
+                self._check_call(*made.called_with)
+            return made
+
+        return self.output_of(make)
+
+    def output_of(self, make: Callable[[], BaseOperator]) -> XComArg[Any]:
+        """The output of the task that `make` makes of this function, after `mark`."""
+        self.is_used = True
+        try:
+            made = make()
+        except DagError as error:
+            point_at_argument(error, self._places)
+            raise
         if self.mark is not None:
             self.mark(made)
         return XComArg(made)
@@ -101,11 +127,11 @@ class TaskFunction(Generic[P, R]):
         """The arguments that all instances of a mapped task share: `.partial(table="t").expand(day=days)`."""
         return PartialFunction(self, kwargs)
 
-    def expand(self, **mapped: Any) -> XComArg:
+    def expand(self, **mapped: Any) -> XComArg[list[R]]:
         """Map the task: one instance for each combination of the values. See `PartialFunction.expand`."""
         return PartialFunction(self, {}).expand(**mapped)
 
-    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg:
+    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg[list[R]]:
         """Map the task: one instance for each dict of arguments in a list, or in what a task returns.
 
         Without `strict`, names are checked when the task runs.
@@ -114,8 +140,11 @@ class TaskFunction(Generic[P, R]):
 
     def override(self, **options: Any) -> TaskFunction[P, R]:
         """A copy with other parameters of its task: `load.override(task_id="load_eu", retries=3)(…)`."""
-        other = TaskFunction(self.function, self.operator, {**self.options, **options})
+        self.is_used = True
+        other = TaskFunction(self.function, self.operator, {**self.options, **options}, author_location())
+        other.is_used = True
         other.mark = self.mark
+        other._places |= {name: place for name, place in self._places.items() if name not in options}
         other._overridden, other._fitting = self, self._fitting
         return other
 
@@ -141,7 +170,7 @@ class TaskFunction(Generic[P, R]):
         """The signature of the function, in which parameters that the context fills are optional."""
         if self._overridden is not None:
             return self._overridden.call_signature
-        signature = inspect.signature(self.function)
+        signature = signature_of(self.function)
         optional, parameters = False, []
         known = CONTEXT_KEYS if self._dialect is None else CONTEXT_KEYS | self._dialect.context.keys()
         for parameter in signature.parameters.values():
@@ -163,10 +192,13 @@ class TaskFunction(Generic[P, R]):
         """Whether the return annotation is a dict, Mapping or TypedDict."""
         if self._overridden is not None:
             return self._overridden._returns_dict
-        annotation = getattr(self.function, "__annotations__", {}).get("return")
+        try:
+            annotation = signature_of(self.function).return_annotation
+        except (TypeError, ValueError):  # a function that is not Python's
+            return False
         if isinstance(annotation, str):
-            try:
-                annotation = eval(annotation, getattr(self.function, "__globals__", {}))  # noqa: S307 the author's
+            try:  # what is in its brackets says nothing here
+                annotation = eval(annotation.partition("[")[0], getattr(self.function, "__globals__", {}))  # noqa: S307 the author's
             except Exception:  # for instance names that only type checkers import
                 return False
         annotation = typing.get_origin(annotation) or annotation
@@ -191,6 +223,15 @@ def get_unique_task_id(task_id: str, dag: Any = None, task_group: Any = None) ->
     return _free_id(task_id, {"dag": dag, "task_group": task_group})
 
 
+class MakesTasks(Protocol):
+    """What `@task(…)` is: it makes a task function of a function, coroutine function or not."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> TaskFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
+
+
 class _Decorator:
     """`@task` or `@task(retries=3)`, for one kind of operator."""
 
@@ -199,22 +240,25 @@ class _Decorator:
         self._operator = operator
 
     @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> TaskFunction[P, R]: ...
+    @overload
     def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
     @overload
-    def __call__(self, function: None = None, /, **options: Any) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
+    def __call__(self, function: None = None, /, **options: Any) -> MakesTasks: ...
     def __call__(self, function: Callable[P, R] | None = None, /, **options: Any) -> Any:
+        where = author_location()
         if function is None:
-            return functools.partial(self._decorate, options)
-        return self._decorate(options, function)
+            return functools.partial(self._decorate, options, where)
+        return self._decorate(options, where, function)
 
-    def _decorate(self, options: Mapping[str, Any], function: Any) -> TaskFunction[Any, Any]:
+    def _decorate(self, options: Mapping[str, Any], place: Location | None, function: Any) -> TaskFunction[Any, Any]:
         if not inspect.isroutine(function):
             where = author_location()
             called = getattr(function, "__name__", repr(function))
             by_name = f"Write @{self._name}(task_id={function!r})."
             remedy = by_name if isinstance(function, str) else "Put it on a def."
             raise fail(f"@{self._name} makes tasks of functions, and {called} is none. {remedy}", where)
-        return TaskFunction(function, self._operator, options)
+        return TaskFunction(function, self._operator, options, place)
 
 
 class TaskDecorator(_Decorator):
@@ -228,16 +272,16 @@ class TaskDecorator(_Decorator):
 
     def __init__(self) -> None:
         super().__init__("task", DecoratedOperator)
-        self.python = _Decorator("task.python", DecoratedOperator)
-        self.branch = _Decorator("task.branch", DecoratedBranchOperator)
-        self.short_circuit = _Decorator("task.short_circuit", DecoratedShortCircuitOperator)
-        self.sensor = _Decorator("task.sensor", DecoratedSensorOperator)
-        self.bash = _Decorator("task.bash", DecoratedBashOperator)
-        self.virtualenv = _Decorator("task.virtualenv", PythonVirtualenvOperator)
-        self.external_python = _Decorator("task.external_python", ExternalPythonOperator)
-        self.branch_virtualenv = _Decorator("task.branch_virtualenv", BranchPythonVirtualenvOperator)
+        self.python: _Decorator = _Decorator("task.python", DecoratedOperator)
+        self.branch: _Decorator = _Decorator("task.branch", DecoratedBranchOperator)
+        self.short_circuit: _Decorator = _Decorator("task.short_circuit", DecoratedShortCircuitOperator)
+        self.sensor: _Decorator = _Decorator("task.sensor", DecoratedSensorOperator)
+        self.bash: _Decorator = _Decorator("task.bash", DecoratedBashOperator)
+        self.virtualenv: _Decorator = _Decorator("task.virtualenv", PythonVirtualenvOperator)
+        self.external_python: _Decorator = _Decorator("task.external_python", ExternalPythonOperator)
+        self.branch_virtualenv: _Decorator = _Decorator("task.branch_virtualenv", BranchPythonVirtualenvOperator)
         self.branch_external_python = _Decorator("task.branch_external_python", BranchExternalPythonOperator)
-        self.stub = _Decorator("task.stub", StubOperator)
+        self.stub: _Decorator = _Decorator("task.stub", StubOperator)
         self.run_if, self.skip_if = run_if, skip_if
 
     def __getattr__(self, name: str) -> Any:

@@ -53,7 +53,7 @@ class ExpandInput(ABC):
         """The inputs by name as JSON, to display."""
 
     @cached_property
-    def sources(self) -> Sequence[XComArg]:
+    def sources(self) -> Sequence[XComArg[Any]]:
         """Every stored value that the inputs consist of."""
         return tuple(source for value in self.values for output in iter_outputs(value) for source in output.sources)
 
@@ -88,7 +88,7 @@ class MappedArguments(ExpandInput):
     """`expand(a=…, b=…)`: every combination. The last argument varies fastest."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self.arguments = dict(arguments)
+        self.arguments: dict[str, Any] = dict(arguments)
 
     def shown(self) -> dict[str, Any]:
         return {name: shortened(value) for name, value in self.arguments.items()}
@@ -135,42 +135,42 @@ class GroupArgument(Output):
     """An argument of the function of a mapped group: each instance of the group has its own value."""
 
     def __init__(self, name: str, group: Group, inputs: ExpandInput, default: Any) -> None:
-        self.name = name
-        self.group = group
-        self.default = default
+        self._name = name
+        self._group = group
+        self._default = default
         self._inputs = inputs
 
     @property
-    def sources(self) -> Sequence[XComArg]:
+    def sources(self) -> Sequence[XComArg[Any]]:
         return self._inputs.sources
 
     @property
     def map_input(self) -> MapInput:
-        raise fail(_nested(f"the argument {self.name!r} of the mapped group {self.group.group_id!r}"))
+        raise fail(_nested(f"the argument {self._name!r} of the mapped group {self._group.group_id!r}"))
 
     @property
     def first_tasks(self) -> Sequence[Task]:
         raise fail(f"{self!r} is a value, not a task: connect the group or its tasks.")
 
     def check_reader(self, reader: Task) -> None:
-        if self.group not in mapped_groups(reader):
+        if self._group not in mapped_groups(reader):
             raise reader.fail(
-                f"Task {reader.task_id!r} has the argument {self.name!r} of the mapped group {self.group.group_id!r}, "
-                "but is outside the group. Return the value from a task in the group."
+                f"Task {reader.task_id!r} has the argument {self._name!r} of the mapped group "
+                f"{self._group.group_id!r}, but is outside the group. Return the value from a task in the group."
             )
 
     def resolve(self, context: Context) -> Any:
         """The value at the index of the running task's instance of the group."""
-        values = self._inputs.at(group_index(self.group, context), context).values
-        if self.name not in values and self.default is REQUIRED:
+        values = self._inputs.at(group_index(self._group, context), context).values
+        if self._name not in values and self._default is REQUIRED:
             raise AioschedError(
-                f"The mapped group {self.group.group_id!r} got no argument {self.name!r} for map index "
+                f"The mapped group {self._group.group_id!r} got no argument {self._name!r} for map index "
                 f"{context['ti'].map_index}: give it in every dict, or give the parameter a default."
             )
-        return values.get(self.name, self.default)
+        return values.get(self._name, self._default)
 
     def __repr__(self) -> str:
-        return f"GroupArgument({self.group.group_id!r}, {self.name!r})"
+        return f"GroupArgument({self._group.group_id!r}, {self._name!r})"
 
 
 REQUIRED = object()  # stands for the default of a required argument
@@ -247,7 +247,7 @@ def _check(called: str, value: Any, where: Location | None) -> None:
     elif isinstance(value, str | bytes):
         raise fail(f"{called} got the text {value!r:.80}, which cannot be mapped over. Give a list: [{value!r:.80}].")
     elif isinstance(value, DagParam):
-        raise fail(f"{called} cannot map over the param {value.name!r}. Return its value from a task.", where)
+        raise fail(f"{called} cannot map over the param {value._name!r}. Return its value from a task.", where)
     elif not isinstance(value, list | tuple | Mapping):
         raise fail(
             f"{called} got {value!r:.80}, which cannot be mapped over. Give a list, a dict or the output of a task.",
@@ -264,8 +264,7 @@ def _nested(what: str) -> str:
 
 def _parts(output: Output) -> Iterator[Output]:
     yield output
-    inner = getattr(output, "inner", None)
-    for part in [inner] if inner is not None else getattr(output, "inputs", ()):
+    for part in output._inner:
         yield from _parts(part)
 
 

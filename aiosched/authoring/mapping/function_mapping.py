@@ -38,7 +38,7 @@ class MappableFunction(Protocol[P, R]):
     @property
     def call_signature(self) -> inspect.Signature: ...
     def operator_options(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]: ...
-    def output_of(self, made: BaseOperator) -> XComArg: ...
+    def output_of(self, make: Callable[[], BaseOperator]) -> XComArg[Any]: ...
     def override(self, **options: Any) -> MappableFunction[P, R]: ...
 
 
@@ -61,7 +61,7 @@ class PartialFunction(Generic[P, R]):
         """A copy with other parameters of the task."""
         return PartialFunction(self._function.override(**options), self._kwargs)
 
-    def expand(self, **mapped: Any) -> XComArg:
+    def expand(self, **mapped: Any) -> XComArg[list[R]]:
         """One instance for each combination of the values; the last argument varies fastest.
 
         A value is a list, a dict (its (key, value) pairs) or what a task returns. The result stands for the list of
@@ -70,7 +70,7 @@ class PartialFunction(Generic[P, R]):
         inputs = checked_arguments(self._name, self._function.call_signature, self._kwargs, mapped)
         return self._mapped(inputs)
 
-    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg:
+    def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> XComArg[list[R]]:
         """One instance for each dict of arguments in a list, or in what a task returns.
 
         With `strict`, an unknown name is an error, and so is an argument of `partial()`. Without, names are checked
@@ -81,9 +81,9 @@ class PartialFunction(Generic[P, R]):
         function = self._function.function
         return self._mapped(checked_kwargs(self._name, function, self._function.call_signature, self._kwargs, kwargs))
 
-    def _mapped(self, inputs: ExpandInput) -> XComArg:
+    def _mapped(self, inputs: ExpandInput) -> XComArg[Any]:
         options = self._function.operator_options((), self._kwargs)
-        return self._function.output_of(mapped_operator(self._function.operator, options, inputs, into=_INTO))
+        return self._function.output_of(lambda: mapped_operator(self._function.operator, options, inputs, into=_INTO))
 
 
 def checked_arguments(

@@ -15,6 +15,7 @@ from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.dialects import translated
 from aiosched.authoring.base.location import author_location
+from aiosched.authoring.base.unknown import constructing
 from aiosched.authoring.mapping.expansion import ExpandInput, mapped_arguments, mapped_kwargs
 from aiosched.authoring.tasks.defaults_by_name import parameters_of, required_of
 from aiosched.authoring.tasks.nesting import mapped_groups
@@ -24,6 +25,7 @@ from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, shared_by_i
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.values.messages import Resume, XComRef
 from aiosched.errors import AioschedError
+from aiosched.signatures import signature_of
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
@@ -53,7 +55,7 @@ class MappedOperator(BaseOperator):
         **options: Any,
     ) -> None:
         self.operator_class = operator_class
-        self.partial_kwargs = dict(partial_kwargs)
+        self.partial_kwargs: dict[str, Any] = dict(partial_kwargs)
         self.expand_input = expand_input
         self.into = into
         super().__init__(**options)
@@ -81,11 +83,12 @@ class MappedOperator(BaseOperator):
         probe = object.__new__(self.operator_class)
         for kind in reversed(self.operator_class.__mro__):
             if inspect.isfunction(init := kind.__dict__.get("__init__")):
-                parameters = inspect.signature(init).parameters.values()
+                parameters = signature_of(init).parameters.values()
                 probe.__dict__.update({p.name: p.default for p in parameters if p.default is not p.empty})
         probe.__dict__.update({**self._defaults, **self.partial_kwargs})
         try:
-            return bool(probe.is_async)
+            with constructing():
+                return bool(probe.is_async)
         except AttributeError:  # it depends on a mapped argument: the runner checks each operator
             return False
 
@@ -154,7 +157,7 @@ class MappedOperator(BaseOperator):
         operator = self.operator_class.__new__(self.operator_class)
         operator._origin, operator._defaults, operator._dialect = self._origin, self._defaults, self._dialect
         kwargs["task_id"] = self.label
-        with building.no_open_dag():
+        with building.no_open_dag(), constructing():
             operator.__init__(**kwargs)  # type: ignore[misc] # without joining a DAG
         if self._dialect is not None:
             self._dialect.finish(operator)
@@ -181,7 +184,7 @@ class OperatorPartial:
         self.expanded = False
         self._class = operator_class
         self._kwargs = translated(operator_class, kwargs, where)
-        self.name = f"{operator_class.__name__}(task_id={self._kwargs.get('task_id')!r})"
+        self.name: str = f"{operator_class.__name__}(task_id={self._kwargs.get('task_id')!r})"
         if "task_id" not in self._kwargs:
             raise checks.missing(f"{operator_class.__name__}.partial()", "task_id", self._kwargs, where)
         checks.known_names_only(f"{self.name}.partial()", self._kwargs, parameters_of(operator_class), where)
@@ -232,6 +235,9 @@ class OperatorPartial:
     def _mapped(self, inputs: ExpandInput) -> MappedOperator:
         self.expanded = True
         return mapped_operator(self._class, self._kwargs, inputs)
+
+
+BaseOperator._partial_type = OperatorPartial
 
 
 def mapped_operator(

@@ -35,12 +35,12 @@ class SmtpNotifier(BaseNotifier):
         bcc: str | Iterable[str] | None = None,
         smtp_conn_id: str = "smtp_default",
     ) -> None:
-        self.to = to if isinstance(to, str) else list(to)
-        self.cc = cc if cc is None or isinstance(cc, str) else list(cc)
-        self.bcc = bcc if bcc is None or isinstance(bcc, str) else list(bcc)
+        self.to: str | list[str] = to if isinstance(to, str) else list(to)
+        self.cc: str | list[str] | None = cc if cc is None or isinstance(cc, str) else list(cc)
+        self.bcc: str | list[str] | None = bcc if bcc is None or isinstance(bcc, str) else list(bcc)
         self.from_email = from_email
         self.subject, self.html_content = subject, html_content
-        self.files = list(files or ())
+        self.files: list[str] = list(files or ())
         self.smtp_conn_id = smtp_conn_id
 
     async def notify(self, context: Context) -> None:

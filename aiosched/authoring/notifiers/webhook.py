@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aiosched.authoring.notifiers.base import BaseNotifier
 from aiosched.authoring.runtime.http import HttpCall, checked
+from aiosched.errors import CommandFailed
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
+
+
+_MOST_BYTES: Final = 65_536  # of an answer: only the beginning is shown, in an error
 
 
 class WebhookNotifier(BaseNotifier):
     """Sends `payload` as JSON to a URL; by default `{"text": "sales.load: ValueError: bad", "dag_id": …}`.
 
     `endpoint` is a URL, or a path on the host of the connection `http_conn_id`, which is the place for secrets.
-    A status of 400 and above is an error. Needs `aiosched[http]`.
+    A status of 400 and above is an error, and so is no answer within `timeout` seconds. Needs `aiosched[http]`.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("endpoint", "payload", "headers")
@@ -31,8 +36,8 @@ class WebhookNotifier(BaseNotifier):
         timeout: float = 30.0,
     ) -> None:
         self.endpoint, self.http_conn_id, self.method = endpoint, http_conn_id, method
-        self.payload = None if payload is None else dict(payload)
-        self.headers = dict(headers or {})
+        self.payload: dict[str, Any] | None = None if payload is None else dict(payload)
+        self.headers: dict[str, str] = dict(headers or {})
         self.timeout = timeout
 
     async def notify(self, context: Context) -> None:
@@ -41,9 +46,13 @@ class WebhookNotifier(BaseNotifier):
         options = {"json": body, "timeout": self.timeout}
         call = HttpCall(
             method=self.method, endpoint=self.endpoint, http_conn_id=self.http_conn_id, headers=self.headers,
-            options=options,
+            options=options, most_bytes=_MOST_BYTES,
         )  # fmt: skip
-        checked(await call.send())
+        try:
+            async with asyncio.timeout(self.timeout):
+                checked(await call.send())
+        except TimeoutError:
+            raise CommandFailed(f"The webhook has not answered within {self.timeout:g} s.") from None
 
 
 def _facts(context: Context) -> dict[str, Any]:

@@ -8,14 +8,16 @@ http.py       requests                                 email.py           mails
 human_input.py  answers of people
 stub.py       tasks that something else does
 
-They use subprocesses.py (commands), venvs.py (virtual environments), weekdays.py and sql_text.py.
-Names are imported when they are first used.
+They use subprocesses.py (commands), venvs.py (virtual environments) and weekdays.py.
+Names are imported when they are first used; what makes mapped tasks of operators comes with the first of them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aiosched.authoring.mapping import mapped  # noqa: F401 - gives operators their `partial`
+from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.lazy import imported_on_demand
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 __all__ = [
     "ApprovalOperator",
     "BaseBranchOperator",
+    "BaseOperator",
     "BaseSensorOperator",
     "BashOperator",
     "BranchDateTimeOperator",

@@ -97,8 +97,8 @@ class DecoratedBashOperator(BashOperator):
         super().__init__(bash_command="", **kwargs)
         self.render_returned = render_returned
         self.python_callable = python_callable
-        self.op_args = op_args if op_args is not None else ()
-        self.op_kwargs = op_kwargs if op_kwargs is not None else {}
+        self.op_args: Collection[Any] = op_args if op_args is not None else ()
+        self.op_kwargs: Mapping[str, Any] = op_kwargs if op_kwargs is not None else {}
 
     async def execute(self, context: Context) -> Any:
         """Call the function (plain or coroutine), then run what it returned."""

@@ -75,7 +75,7 @@ class BranchDayOfWeekOperator(BaseBranchOperator):
         self.follow_task_ids_if_true = follow_task_ids_if_true
         self.follow_task_ids_if_false = follow_task_ids_if_false
         self.week_day = week_day
-        self.days = week_days(week_day, self)
+        self.days: frozenset[int] = week_days(week_day, self)
         self.use_task_logical_date = use_task_logical_date
 
     def choose_branch(self, context: Context) -> Followed:

@@ -47,11 +47,11 @@ class EmailOperator(BaseOperator):
         super().__init__(**kwargs)
         self.to, self.cc, self.bcc = to, cc, bcc
         self.subject, self.html_content = subject, html_content
-        self.files = files or []
+        self.files: Sequence[str] | list[str] | Any = files or []
         self.from_email = from_email
         self.mime_subtype, self.mime_charset = mime_subtype, mime_charset
         self.conn_id = conn_id
-        self.custom_headers = dict(custom_headers or {})
+        self.custom_headers: dict[str, Any] = dict(custom_headers or {})
 
     async def execute(self, context: Context) -> None:
         """Send it, in a thread."""

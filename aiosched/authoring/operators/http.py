@@ -49,10 +49,10 @@ class HttpOperator(BaseOperator):
         self.method = method
         self.http_conn_id = http_conn_id
         self.data = data
-        self.headers = headers or {}
+        self.headers: Mapping[str, str] | dict[str, str] | Any = headers or {}
         self.response_check = response_check
         self.response_filter = response_filter
-        self.extra_options = dict(extra_options or {})
+        self.extra_options: dict[str, Any] = dict(extra_options or {})
         self.log_response = log_response
 
     async def execute(self, context: Context) -> Any:

@@ -18,6 +18,7 @@ from aiosched.authoring.base.params import ParamsDict
 from aiosched.authoring.operators.python import decide_branch, skip_downstream
 from aiosched.authoring.runtime.services import acall
 from aiosched.authoring.tasks.operator import BaseOperator
+from aiosched.authoring.tasks.task_context import param_value
 from aiosched.authoring.triggers.human_input import HumanInputTrigger
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.graph.human_input import InputRequest
@@ -68,12 +69,12 @@ class HITLOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.subject, self.body = subject, body
-        self.options = [options] if isinstance(options, str) else list(options)
+        self.options: list[str] = [options] if isinstance(options, str) else list(options)
         self.multiple = multiple
         self.defaults = [defaults] if isinstance(defaults, str) else None if defaults is None else list(defaults)
-        self.input_params = ParamsDict(params, owner=f"task {self.task_id!r}")
+        self.input_params: ParamsDict = ParamsDict(params, owner=f"task {self.task_id!r}")
         self.notifiers = [notifiers] if callable(notifiers) else list(notifiers or ())
-        self.assigned_users = _names(assigned_users)
+        self.assigned_users: tuple[str, ...] = _names(assigned_users)
         self.response_timeout = checks.optional_duration("response_timeout", response_timeout, self._origin)
         self._check()
 
@@ -116,7 +117,9 @@ class HITLOperator(BaseOperator):
         self.log.info("%s chose %s", name or "nobody answered: the default is", ", ".join(given["options"]))
         output = {
             "chosen_options": list(given["options"]),
-            "params_input": given["params"],
+            "params_input": {
+                name: param_value(name, value, self.input_params[name]) for name, value in given["params"].items()
+            },
             "responded_at": given["at"],
             "responded_by_user": None if name is None else {"id": name, "name": name},
         }
@@ -152,7 +155,8 @@ class HITLOperator(BaseOperator):
                 "longer response_timeout."
             )
         now: datetime = self.clock.now()
-        return {"options": self.defaults, "params": self.input_params.dump(), "by": None, "at": now.isoformat()}
+        plain = {name: param.to_spec().value for name, param in self.input_params.declared().items()}
+        return {"options": self.defaults, "params": plain, "by": None, "at": now.isoformat()}
 
 
 class ApprovalOperator(HITLOperator):
@@ -195,7 +199,7 @@ class HITLBranchOperator(HITLOperator):
 
     def __init__(self, *, options_mapping: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.options_mapping = dict(options_mapping or {})
+        self.options_mapping: dict[str, str] = dict(options_mapping or {})
         if stray := [option for option in self.options_mapping if option not in self.options]:
             raise self.fail(f"Task {self.task_id!r}: options_mapping names {stray[0]!r}, which is not an option.")
 

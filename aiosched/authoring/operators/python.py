@@ -18,6 +18,7 @@ from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
+from aiosched.signatures import signature_of
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.protocols import Dag, Group
@@ -51,8 +52,8 @@ class PythonOperator(BaseOperator):
         if not callable(python_callable):
             raise self.fail(f"Task {self.task_id!r}: python_callable={python_callable!r} is not a function. Give one.")
         self.python_callable = python_callable
-        self.op_args = op_args if op_args is not None else ()
-        self.op_kwargs = op_kwargs if op_kwargs is not None else {}
+        self.op_args: Collection[Any] = op_args if op_args is not None else ()
+        self.op_kwargs: Mapping[str, Any] = op_kwargs if op_kwargs is not None else {}
         self.templates_dict = templates_dict
         self.show_return_value_in_logs = show_return_value_in_logs
         if templates_exts:
@@ -154,7 +155,7 @@ def call_arguments(
 @functools.lru_cache(maxsize=4096)
 def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return (), False
     return tuple(p.name for p in named(parameters)), takes_any_name(parameters)

@@ -1,7 +1,8 @@
 """Tasks whose function runs with another Python interpreter.
 
-Only the source of the function is copied, so it must import what it needs in its body. Arguments and result are
-JSON with instants and durations (see triggers/encoding.py), or pickles, also those of dill and cloudpickle.
+Only the source of the function is copied, so it must import what it needs in its body. Arguments and result are JSON,
+in which the types of Python itself keep their type (core/values/typed_json.py; the other interpreter has a small copy
+of that), or pickles, also those of dill and cloudpickle.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from aiosched.authoring.operators.subprocesses import ProcessCommand, command_en
 from aiosched.authoring.operators.venvs import Environment, cache_folder, ensure
 from aiosched.authoring.runtime.connections import Connection
 from aiosched.authoring.triggers import encoding
+from aiosched.core.values.typed_json import MARK, RESERVED
 from aiosched.errors import AioschedError, CommandFailed, SkipTask
+from aiosched.signatures import signature_of
 
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
@@ -35,37 +38,105 @@ from __future__ import annotations
 {source}
 
 def __main():
-    import asyncio, datetime, inspect, json, sys
+    import asyncio, base64, datetime, decimal, inspect, json, math, sys, uuid
 
-    def instant(text):
-        moment = datetime.datetime.fromisoformat(text)
+    def zoned(value, found):
+        if "zone" in found or "pendulum_zone" in found:
+            import zoneinfo
+            value = value.replace(tzinfo=zoneinfo.ZoneInfo(found.get("zone") or found["pendulum_zone"]))
+        elif "offset_name" in found:
+            value = value.replace(tzinfo=datetime.timezone(value.tzinfo.utcoffset(None), found["offset_name"]))
+        return value.replace(fold=found.get("fold", 0))
+
+    def moment(found):
+        return zoned(datetime.datetime.fromisoformat(found["value"]), found)
+
+    def instant(found):
         if {with_pendulum}:
             try:
                 import pendulum
             except ImportError:
-                return moment
-            return pendulum.instance(moment)
-        return moment
+                return moment(found)
+            return pendulum.instance(moment(found))
+        return moment(found)
 
     readers = {{
-        "__datetime__": instant,
-        "__date__": datetime.date.fromisoformat,
-        "__time__": datetime.time.fromisoformat,
-        "__timedelta__": lambda seconds: datetime.timedelta(seconds=seconds),
+        "int": lambda found: int(found["value"], 0),
+        "float": lambda found: float(found["value"]),
+        "dict": lambda found: dict(found["value"]),
+        "tuple": lambda found: tuple(found["value"]),
+        "set": lambda found: set(found["value"]),
+        "frozenset": lambda found: frozenset(found["value"]),
+        "datetime": moment,
+        "pendulum.DateTime": instant,
+        "date": lambda found: datetime.date.fromisoformat(found["value"]),
+        "time": lambda found: zoned(datetime.time.fromisoformat(found["value"]), found),
+        "timedelta": lambda found: datetime.timedelta(
+            seconds=found["value"], microseconds=found.get("microseconds", 0)
+        ),
+        "decimal": lambda found: decimal.Decimal(found["value"]),
+        "uuid": lambda found: uuid.UUID(found["value"]),
+        "bytes": lambda found: base64.b64decode(found["value"]),
+        "bytearray": lambda found: bytearray(base64.b64decode(found["value"])),
+        "complex": lambda found: complex(*map(float, found["value"])),
+        "range": lambda found: range(*found["value"]),
     }}
 
     def revived(found):
-        if len(found) == 1 and (name := next(iter(found))) in readers:
-            return readers[name](found[name])
-        return found
+        return readers[found["{mark}"]](found) if "{mark}" in found else found
+
+    def mark(kind, value, **more):
+        return {{"{mark}": kind, "value": value, **more}}
+
+    def clock(value):
+        zone = value.tzinfo
+        more = {{"fold": 1}} if value.fold else {{}}
+        if type(zone) is datetime.timezone:
+            name = zone.tzname(None)
+            if name != datetime.timezone(zone.utcoffset(None)).tzname(None):
+                more["offset_name"] = name
+        if zone is None or type(zone) is datetime.timezone:
+            return more
+        if getattr(zone, "key", None) and type(zone).__module__ in ("zoneinfo", "backports.zoneinfo"):
+            return dict(more, zone=zone.key)
+        if type(zone).__module__.startswith("pendulum.") and type(zone).__name__ == "Timezone":
+            return dict(more, pendulum_zone=zone.name)
+        raise TypeError(f"the function returned a time in a {{type(zone).__name__}}, which cannot be given back")
 
     def plain(value):
-        if isinstance(value, datetime.timedelta):
-            return {{"__timedelta__": value.total_seconds()}}
-        if isinstance(value, (datetime.date, datetime.time)):  # a datetime is a date
-            return {{f"__{{type(value).__name__.lower()}}__": value.isoformat()}}
-        if isinstance(value, (set, frozenset)):
-            return sorted(value, key=repr)
+        kind = type(value)
+        if value is None or kind in (bool, str):
+            return value
+        if kind is int:
+            return value if -(2**63) <= value < 2**64 else mark("int", hex(value))
+        if kind is float:
+            return value if math.isfinite(value) else mark("float", repr(value))
+        if kind is list:
+            return [plain(item) for item in value]
+        if kind is dict:
+            if all(type(key) is str and key not in {reserved} for key in value):
+                return {{key: plain(item) for key, item in value.items()}}
+            return mark("dict", [[plain(key), plain(item)] for key, item in value.items()])
+        if kind in (tuple, set, frozenset):
+            return mark(kind.__name__, [plain(item) for item in value])
+        if kind is datetime.datetime:
+            return mark("datetime", value.isoformat(), **clock(value))
+        if kind is datetime.time:
+            return mark("time", value.isoformat(), **clock(value))
+        if kind is datetime.date:
+            return mark("date", value.isoformat())
+        if kind is datetime.timedelta:
+            return mark("timedelta", value.days * 86400 + value.seconds, microseconds=value.microseconds)
+        if kind in (decimal.Decimal, uuid.UUID):
+            return mark(kind.__name__.lower(), str(value))
+        if kind in (bytes, bytearray):
+            return mark(kind.__name__, base64.b64encode(value).decode())
+        if kind is complex:
+            return mark("complex", [repr(value.real), repr(value.imag)])
+        if kind is range:
+            return mark("range", [value.start, value.stop, value.step])
+        if kind.__module__.startswith("pendulum.") and kind.__name__ == "DateTime":
+            return mark("pendulum.DateTime", datetime.datetime.isoformat(value), **clock(value))
         raise TypeError(f"the function returned a {{type(value).__name__}}, which JSON cannot hold")
 
     with open(sys.argv[1], "rb") as file:
@@ -85,8 +156,10 @@ if __name__ == "__main__":
 """
 
 
-_JSON: Final = ("json.load(file, object_hook=revived)", "json.dumps(result, default=plain, allow_nan=False).encode()")
+_JSON: Final = ("json.load(file, object_hook=revived)", "json.dumps(plain(result), allow_nan=False).encode()")
 _PICKLE: Final = ("__import__({name!r}).load(file)", "__import__({name!r}).dumps(result)")
+_KINDS: Final = re.compile(rf'"{re.escape(MARK)}": ?"([^"]*)"')
+_KNOWN: Final = frozenset(re.findall(r'^        "([\w.]+)": ', _SCRIPT, re.MULTILINE))  # its readers
 SERIALIZERS: Final = ("json", "pickle", "dill", "cloudpickle")
 
 
@@ -109,11 +182,11 @@ class IsolatedPythonOperator(PythonOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(python_callable=python_callable, **kwargs)
-        self.serializer = checks.one_of("serializer", serializer, SERIALIZERS, self._origin)
+        self.serializer: str = checks.one_of("serializer", serializer, SERIALIZERS, self._origin)
         self.expect_airflow = expect_airflow
         self.expect_pendulum = expect_pendulum
-        self.string_args = list(string_args or ())
-        self.env_vars = dict(env_vars or {})
+        self.string_args: list[str] = list(string_args or ())
+        self.env_vars: dict[str, str] = dict(env_vars or {})
         self.inherit_env = inherit_env
         self.skip_on_exit_code: Container[int] = (
             (skip_on_exit_code,) if isinstance(skip_on_exit_code, int) else skip_on_exit_code or ()
@@ -141,10 +214,16 @@ class IsolatedPythonOperator(PythonOperator):
             script, taken, result = (Path(folder, name) for name in ("script.py", "arguments", "result"))
             name = self.python_callable.__name__
             text = _SCRIPT.format(
-                source=self._sources(), name=name, load=load, dump=dump, with_pendulum=self.expect_pendulum
+                source=self._sources(),
+                name=name,
+                load=load,
+                dump=dump,
+                with_pendulum=self.expect_pendulum,
+                mark=MARK,
+                reserved=set(RESERVED),
             )
             script.write_text(text, encoding="utf-8")
-            taken.write_bytes(library.dumps(given) if library else encoding.dump(given, "arguments").encode())
+            taken.write_bytes(library.dumps(given) if library else _dump(given, "arguments").encode())
             arguments = [python, str(script), str(taken), str(result)]
             self._command = ProcessCommand(arguments=arguments, env=env, log=self.log, cwd=folder)
             code, last = await self._command.run()
@@ -176,9 +255,9 @@ class IsolatedPythonOperator(PythonOperator):
         for name, value in call_arguments(self.python_callable, self.op_args, self.op_kwargs, context).items():
             if name not in self.op_kwargs:
                 try:
-                    value = encoding.load(encoding.dump(value, name))
+                    _dump(value, name)
                 except TypeError:
-                    if name in inspect.signature(self.python_callable).parameters:
+                    if name in signature_of(self.python_callable).parameters:
                         raise AioschedError(
                             f"Task {self.task_id!r}: {name!r} of the context cannot go to another interpreter. "
                             "Name what you need of it, such as ds, run_id or params, or pass it as an argument."
@@ -233,12 +312,12 @@ class PythonVirtualenvOperator(IsolatedPythonOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.requirements = requirements or []
+        self.requirements: Collection[str] | list[str] | str = requirements or []
         self.python_version = python_version
         self.system_site_packages = system_site_packages
-        self.pip_install_options = list(pip_install_options or ())
-        self.index_urls = index_urls or []
-        self.index_urls_from_connection_ids = index_urls_from_connection_ids or []
+        self.pip_install_options: list[str] = list(pip_install_options or ())
+        self.index_urls: Collection[str] | list[str] | str = index_urls or []
+        self.index_urls_from_connection_ids: Collection[str] | list[str] | str = index_urls_from_connection_ids or []
         self.venv_cache_path = venv_cache_path
 
     async def interpreter(self, env: Mapping[str, str]) -> str:
@@ -265,7 +344,7 @@ class ExternalPythonOperator(IsolatedPythonOperator):
 
     def __init__(self, *, python: str | Path, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.python = str(python)
+        self.python: str = str(python)
 
     async def interpreter(self, env: Mapping[str, str]) -> str:
         """`python`; raises AioschedError when it does not exist."""
@@ -292,6 +371,17 @@ class BranchExternalPythonOperator(ExternalPythonOperator):
     def conclude(self, result: Any, context: Context) -> Any:
         """Set `ti.skip_decision`; raises BranchError for an id that is not in the DAG."""
         return decide_branch(self, result, context)
+
+
+def _dump(value: Any, what: str) -> str:
+    """The JSON of a value that the other interpreter can read. Raises TypeError."""
+    text = encoding.dump(value, what)
+    if unknown := set(_KINDS.findall(text)) - _KNOWN:
+        raise TypeError(
+            f"{what} has a value of the kind {min(unknown)!r}, which another interpreter cannot read: give plain data, "
+            'or use serializer="cloudpickle".'
+        )
+    return text
 
 
 def _is_of(name: str, requirement: str) -> bool:

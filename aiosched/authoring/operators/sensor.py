@@ -74,9 +74,9 @@ class BaseSensorOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         where = self._origin
-        self.poke_interval = checks.duration("poke_interval", poke_interval, where).total_seconds()
-        self.timeout = checks.duration("timeout", timeout, where).total_seconds()
-        self.mode = checks.one_of("mode", mode, ("poke", "reschedule"), where)
+        self.poke_interval: float = checks.duration("poke_interval", poke_interval, where).total_seconds()
+        self.timeout: float = checks.duration("timeout", timeout, where).total_seconds()
+        self.mode: str = checks.one_of("mode", mode, ("poke", "reschedule"), where)
         if soft_fail and never_fail:
             raise self.fail(f"Sensor {self.task_id!r}: soft_fail and never_fail exclude each other. Keep one.")
         self.soft_fail = soft_fail
@@ -84,7 +84,7 @@ class BaseSensorOperator(BaseOperator):
         self.silent_fail = silent_fail
         self.exponential_backoff = exponential_backoff
         wait = checks.optional_duration("max_wait", max_wait, where)
-        self.max_wait = None if wait is None else wait.total_seconds()
+        self.max_wait: float | None = None if wait is None else wait.total_seconds()
         self._killed: threading.Event | None = None
 
     def poke(self, context: Context) -> Any:
@@ -259,8 +259,8 @@ class PythonSensor(BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.python_callable = python_callable
-        self.op_args = op_args if op_args is not None else ()
-        self.op_kwargs = op_kwargs if op_kwargs is not None else {}
+        self.op_args: Sequence[Any] = op_args if op_args is not None else ()
+        self.op_kwargs: Mapping[str, Any] = op_kwargs if op_kwargs is not None else {}
         self.templates_dict = templates_dict
 
     @cached_property

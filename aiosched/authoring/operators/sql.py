@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
-from aiosched.authoring.operators.sql_text import split_sql
 from aiosched.authoring.runtime.connections import Connection
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import AioschedError
@@ -154,3 +154,35 @@ def url_of(connection: Any, database: str | None = None) -> str:
         login = f"{quote(connection.login or '', safe='')}{password}@"
     port = f":{connection.port}" if connection.port else ""
     return f"{dialect}://{login}{connection.host or ''}{port}/{quote(database or connection.schema or '', safe='')}"
+
+
+# Quoted text and comments, in which a semicolon does not end the statement; else one character.
+_PIECE: Final = re.compile(
+    r"""
+      '(?:[^']|'')*'                 # a string
+    | "(?:[^"]|"")*"                 # a name
+    | `[^`]*`                        # a name of MySQL
+    | (?P<tag>\$(?:[A-Za-z_]\w*)?\$).*?(?P=tag)
+    | (?P<line>--[^\n]*)
+    | (?P<block>/\*.*?\*/)
+    | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def split_sql(text: str) -> list[str]:
+    """The statements of `text` without their semicolons, in order, without those that are empty or only comments."""
+    statements: list[str] = []
+    begin, has_code = 0, False
+    for piece in _PIECE.finditer(text):
+        found = piece[0]
+        if found == ";":
+            if has_code:
+                statements.append(text[begin : piece.start()].strip())
+            begin, has_code = piece.end(), False
+        elif not found.isspace() and not piece["line"] and not piece["block"]:
+            has_code = True
+    if has_code:
+        statements.append(text[begin:].strip())
+    return statements

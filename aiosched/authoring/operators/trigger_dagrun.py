@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.dates import aware
-from aiosched.authoring.base.plain_values import strict_json
 from aiosched.authoring.runtime.services import acall
+from aiosched.authoring.runtime.xcom_values import named_parts
 from aiosched.authoring.tasks.operator import BaseOperator, Seconds
 from aiosched.authoring.triggers.external import DagStateTrigger
 from aiosched.core.values.states import RunState
+from aiosched.core.values.typed_json import NotJson
 from aiosched.errors import AioschedError, Refused, SkipTask
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ class TriggerDagRunOperator(BaseOperator):
         self.logical_date = logical_date
         self.reset_dag_run = reset_dag_run
         self.wait_for_completion = wait_for_completion
-        self.poke_interval = checks.duration("poke_interval", poke_interval, self._origin).total_seconds()
-        self.allowed_states = self._states("allowed_states", allowed_states, RunState.SUCCESS)
-        self.failed_states = self._states("failed_states", failed_states, RunState.FAILED)
+        self.poke_interval: float = checks.duration("poke_interval", poke_interval, self._origin).total_seconds()
+        self.allowed_states: list[str] = self._states("allowed_states", allowed_states, RunState.SUCCESS)
+        self.failed_states: list[str] = self._states("failed_states", failed_states, RunState.FAILED)
         self.skip_when_already_exists = skip_when_already_exists
         self.fail_when_dag_is_paused = fail_when_dag_is_paused
         self.deferrable = deferrable
@@ -119,7 +120,7 @@ class TriggerDagRunOperator(BaseOperator):
                 dag_id=self.trigger_dag_id,
                 run_id=self.trigger_run_id,
                 logical_date=date,
-                conf=strict_json(self.conf or {}),
+                conf=_conf_parts(self.conf),
                 fail_when_paused=self.fail_when_dag_is_paused,
                 **more,
             )
@@ -171,3 +172,11 @@ class TriggerDagRunOperator(BaseOperator):
 
     def _states(self, name: str, given: Sequence[str] | None, default: RunState) -> list[str]:
         return checks.states(name, [default] if given is None else given, RunState, self._origin)
+
+
+def _conf_parts(conf: Any) -> Any:
+    """`conf` as it is sent. Raises AioschedError for what the tasks of the run could not get as it is."""
+    try:
+        return named_parts(conf) if isinstance(conf, Mapping) else conf or {}
+    except NotJson as error:
+        raise AioschedError(f"conf{error.place} cannot be sent: it {error.what}.") from None

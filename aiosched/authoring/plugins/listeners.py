@@ -10,10 +10,11 @@ refused: the scheduler runs no code of authors.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
+
+from aiosched.signatures import signature_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Hook = Callable[..., Any]
@@ -68,7 +69,7 @@ def marked_functions(listener: object) -> Iterator[tuple[str, Hook]]:
 
 def call(hook: Hook, facts: Mapping[str, Any]) -> Any:
     """Call a hook with those of the `facts` that it has parameters for."""
-    parameters = inspect.signature(hook).parameters.values()
+    parameters = signature_of(hook).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return hook(**facts)
     return hook(**{parameter.name: facts.get(parameter.name) for parameter in parameters})

@@ -21,7 +21,7 @@ from typing import Any, Final
 from aiosched.authoring.plugins.base import WITHOUT_EFFECT, Plugin
 from aiosched.authoring.plugins.listeners import HOOKS, REFUSED, Hook, marked_functions
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 GROUPS: Final = ("aiosched.plugins", "airflow.plugins")  # of entry points
 

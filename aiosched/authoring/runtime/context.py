@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aiosched.authoring.base.building import running
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ class DagRun:
     state = "running"
 
     def __init__(self, run: RunInfo) -> None:
-        self.dag_id = run.dag_id
-        self.run_id = run.run_id
-        self.run_type = str(run.run_type)
-        self.conf = run.conf
+        self.dag_id: str = run.dag_id
+        self.run_id: str = run.run_id
+        self.run_type: str = str(run.run_type)
+        self.conf: dict[str, Any] = run.conf
         self._run = run
 
     @property
@@ -202,7 +202,7 @@ class DagRun:
 
 def get_current_context() -> Context:
     """The context of the task that runs in the caller's thread or coroutine; raises AioschedError outside one."""
-    context = _current.get()
+    context: Context | None = running.get()
     if context is None:
         raise AioschedError(
             "No task is running here. Call get_current_context() inside a task, not while a DAG is built."
@@ -212,7 +212,8 @@ def get_current_context() -> Context:
 
 def running_context() -> Context | None:
     """As `get_current_context`, but None outside a task."""
-    return _current.get()
+    context: Context | None = running.get()
+    return context
 
 
 class current_context:
@@ -224,11 +225,11 @@ class current_context:
         self._context = context
 
     def __enter__(self) -> Context:
-        self._token = _current.set(self._context)
+        self._token = running.set(self._context)
         return self._context
 
     def __exit__(self, *_: object) -> None:
-        _current.reset(self._token)
+        running.reset(self._token)
 
 
 def moment(value: datetime | None) -> DateTime | None:
@@ -238,6 +239,3 @@ def moment(value: datetime | None) -> DateTime | None:
     import pendulum
 
     return pendulum.instance(value).in_timezone("UTC")
-
-
-_current: ContextVar[Context | None] = ContextVar("aiosched_context", default=None)

@@ -36,6 +36,7 @@ class HttpCall:
     data: Any = None  # query of GET and HEAD, else a form (dict) or a body (str, bytes)
     headers: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)  # timeout, verify, allow_redirects, json, params …
+    most_bytes: int | None = None  # of the body, as it is sent; what follows is not read. None: all
 
     async def send(self) -> httpx2.Response:
         """Send the request; the response, whatever its status.
@@ -62,9 +63,11 @@ class HttpCall:
                 options.setdefault("data" if isinstance(self.data, Mapping) else "content", self.data)
         url = self.endpoint if is_url else _joined(base, self.endpoint)
         async with http.AsyncClient(**client_options) as client:
-            response: httpx2.Response = await client.request(
-                method, url, headers={**headers, **self.headers}, auth=options.pop("auth", auth), **options
-            )
+            options |= {"headers": {**headers, **self.headers}, "auth": options.pop("auth", auth)}
+            if self.most_bytes is not None:
+                async with client.stream(method, url, **options) as begun:
+                    return await _beginning(begun, self.most_bytes)
+            response: httpx2.Response = await client.request(method, url, **options)
         return response
 
 
@@ -77,6 +80,17 @@ def checked(response: httpx2.Response) -> httpx2.Response:
             f"{response.text[:500]!r}"
         )
     return response
+
+
+async def _beginning(response: httpx2.Response, most: int) -> httpx2.Response:
+    """The response with the beginning of its body. Nothing is unpacked: a packed one counts as empty."""
+    found = bytearray()
+    if "content-encoding" not in response.headers:
+        async for part in response.aiter_bytes():
+            found += part
+            if len(found) >= most:
+                break
+    return type(response)(response.status_code, content=bytes(found[:most]), request=response.request)
 
 
 async def _address(conn_id: str | None) -> tuple[str, dict[str, str], Any]:

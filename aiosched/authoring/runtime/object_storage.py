@@ -191,6 +191,11 @@ class ObjectStoragePath(ProxyUPath):
         return cls(data["path"], conn_id=data["conn_id"], **data.get("kwargs", {}))
 
 
+def path_of_data(data: Mapping[str, Any]) -> ObjectStoragePath:
+    """The path in a value of a task, for those that read values."""
+    return ObjectStoragePath.deserialize(data)
+
+
 class _FileSystemOfConnection:
     """A file system that is opened with the login of a connection when it is first used."""
 

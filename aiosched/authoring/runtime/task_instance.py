@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
+import msgspec
+
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import Context, DagRun, moment, running_context
 from aiosched.authoring.runtime.earlier_runs import AsksAboutEarlierRuns
@@ -19,7 +21,16 @@ from aiosched.authoring.runtime.services import Services
 from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.clock import SystemClock
 from aiosched.core.graph.mapping import RETURN_VALUE
-from aiosched.core.values.messages import Attempt, SkipDecision, TaskServices, XComPairs, XComPlace, XComRef
+from aiosched.core.values.messages import (
+    Attempt,
+    FoundXComs,
+    SkipDecision,
+    TaskServices,
+    XComPairs,
+    XComPlace,
+    XComRef,
+    XComSearch,
+)
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -31,10 +42,20 @@ Pairs = list[tuple[int, Any]]  # (map_index, value), in index order
 
 
 class _Pull(NamedTuple):
-    """What one `xcom_pull` reads, and whether the result is a single value."""
+    """What one `xcom_pull` reads, and whether the result is a single value.
+
+    `dag_id` and `run_id` are None for the own DAG and run; `earlier`: also from earlier runs.
+    """
 
     refs: tuple[XComRef, ...]
     single: bool
+    dag_id: str | None
+    run_id: str | None
+    earlier: bool
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return self.dag_id is not None or self.run_id is not None
 
 
 class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
@@ -61,13 +82,13 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     ) -> None:
         self.attempt = attempt
         self.task = task
-        self.dag_id = attempt.run.dag_id
-        self.task_id = attempt.task_id
-        self.run_id = attempt.run.run_id
-        self.map_index = attempt.key.map_index
-        self.try_number = attempt.key.try_number
-        self.max_tries = attempt.max_tries
-        self.start_date = start_date or SystemClock().now()
+        self.dag_id: str = attempt.run.dag_id
+        self.task_id: str = attempt.task_id
+        self.run_id: str = attempt.run.run_id
+        self.map_index: int = attempt.key.map_index
+        self.try_number: int = attempt.key.try_number
+        self.max_tries: int = attempt.max_tries
+        self.start_date: datetime = start_date or SystemClock().now()
         self.rendered_map_index: str | None = None  # what is shown instead of the map index, once it is known
         self.pushed: dict[str, Any] = {}
         self.skip_decision: SkipDecision | None = None
@@ -116,6 +137,14 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     def queue(self) -> str:
         """The queue of the task."""
         return self.attempt.queue or "default"
+
+    @property
+    def may_have_run(self) -> bool:
+        """Whether the database may have lost a try of this task in this run, whose work this one then does again.
+
+        True for the first try after commits were lost, as in a failover to a replica that was behind.
+        """
+        return self.attempt.may_have_run
 
     @property
     def is_mapped(self) -> bool:
@@ -216,17 +245,18 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
         dag_id: str | None = None,
         run_id: str | None = None,
     ) -> Any:
-        """Read XComs of this run; without `task_ids`, those of this task.
+        """Read XComs of this run, or of another run or DAG; without `task_ids`, those of the task with this one's id.
 
         One id gives its value, or the list of its values when it is mapped and has several. Several ids
-        give a list. `default` stands for a missing value. With `include_prior_dates` a value that this run lacks
-        comes from the latest earlier run that has it. Only this DAG and run can be read.
+        give a list. `default` stands for a missing value. `dag_id` alone means that DAG's run with this run's id.
+        With `include_prior_dates` a value that the run lacks comes from the newest run of the DAG that has it and is
+        not later: than the run that `run_id` names, else than this one. Raises Refused for a DAG of another team.
         Source: the semantics reference, sections 27 and 36.
         """
-        pull = self._plan(task_ids, key, map_indexes, dag_id, run_id)
-        found = [self._known(ref) for ref in pull.refs]
-        if any(pairs is None or (include_prior_dates and not pairs) for pairs in found):
-            return _assemble(pull, self._blocking(self._load(pull.refs, include_prior_dates)), default)
+        pull = self._plan(task_ids, key, map_indexes, include_prior_dates, dag_id, run_id)
+        found = [None if pull.is_elsewhere else self._known(ref) for ref in pull.refs]
+        if any(pairs is None or (pull.earlier and not pairs) for pairs in found):
+            return _assemble(pull, self._blocking(self._load(pull)), default)
         return _assemble(pull, [pairs or [] for pairs in found], default)
 
     async def axcom_pull(
@@ -236,24 +266,30 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
         map_indexes: int | Iterable[int] | None = None,
         default: Any = None,
         include_prior_dates: bool = False,
+        *,
+        dag_id: str | None = None,
+        run_id: str | None = None,
     ) -> Any:
         """As `xcom_pull`, for coroutines."""
-        pull = self._plan(task_ids, key, map_indexes)
-        return _assemble(pull, await self._load(pull.refs, include_prior_dates), default)
+        pull = self._plan(task_ids, key, map_indexes, include_prior_dates, dag_id, run_id)
+        return _assemble(pull, await self._load(pull), default)
 
     def _plan(
         self,
         task_ids: str | Iterable[str] | None,
         key: str,
         map_indexes: int | Iterable[int] | None,
-        dag_id: str | None = None,
-        run_id: str | None = None,
+        earlier: bool,
+        dag_id: str | None,
+        run_id: str | None,
     ) -> _Pull:
-        if dag_id not in {None, self.dag_id} or run_id not in {None, self.run_id}:
-            raise ValueError(
-                f"xcom_pull(dag_id={dag_id!r}, run_id={run_id!r}) asks for another DAG or run. "
-                "Only XComs of the same run can be pulled; leave both out."
-            )
+        for name, given in (("dag_id", dag_id), ("run_id", run_id)):
+            if given is not None and not isinstance(given, str):
+                raise TypeError(f"xcom_pull({name}=…) takes one id as text, not {given!r}.")
+        if dag_id == self.dag_id:
+            dag_id = None
+        if dag_id is None and run_id == self.run_id:
+            run_id = None
         if task_ids is None and map_indexes is None:
             map_indexes = self.map_index
         ids = [self.task_id] if task_ids is None else [task_ids] if isinstance(task_ids, str) else list(task_ids)
@@ -261,7 +297,8 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
         indexes = [map_indexes] if map_indexes is None or isinstance(map_indexes, int) else list(map_indexes)
         one_index = map_indexes is None or isinstance(map_indexes, int)
         refs = tuple(XComRef(task_id, key, index) for task_id in ids for index in indexes)
-        return _Pull(refs, single=one_index and (task_ids is None or isinstance(task_ids, str)))
+        single = one_index and (task_ids is None or isinstance(task_ids, str))
+        return _Pull(refs, single, dag_id, run_id, bool(earlier))
 
     def _known(self, ref: XComRef) -> Pairs | None:
         """This attempt's own pushes and values fetched before; None when it must be fetched."""
@@ -270,19 +307,31 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
         texts = [(map_index, text) for map_index, text in self._fetched.get(ref, ()) if isinstance(text, str)]
         return _decoded(texts) if ref in self._fetched and len(texts) == len(self._fetched[ref]) else None
 
-    async def _load(self, refs: Sequence[XComRef], include_prior_dates: bool) -> list[Pairs]:
+    async def _load(self, pull: _Pull) -> list[Pairs]:
+        if pull.is_elsewhere:
+            return await self._search(pull, pull.refs)
+        refs = pull.refs
         known = [self._known(ref) for ref in refs]
         missing = [ref for ref, pairs in zip(refs, known, strict=True) if pairs is None]
         fetched = await self._services.get_xcoms(self.attempt.key.run, missing) if missing else []
         texts = [await self._texts(pairs) for pairs in fetched]
         found = dict(zip(missing, map(_decoded, texts), strict=True))
         result = [found[ref] if pairs is None else pairs for ref, pairs in zip(refs, known, strict=True)]
-        if include_prior_dates:
-            for position, ref in enumerate(refs):
-                if not result[position]:
-                    earlier = await self._services.get_previous_xcoms(self.attempt.key.run, ref)
-                    result[position] = _decoded(await self._texts(earlier))
+        if pull.earlier and (lacking := [ref for ref, pairs in zip(refs, result, strict=True) if not pairs]):
+            earlier = iter(await self._search(pull, lacking))
+            result = [pairs or next(earlier) for pairs in result]
         return result
+
+    async def _search(self, pull: _Pull, refs: Sequence[XComRef]) -> list[Pairs]:
+        """The values in other runs and DAGs."""
+        if not refs:
+            return []
+        asked = XComSearch(refs=list(refs), dag_id=pull.dag_id, run_id=pull.run_id, earlier=pull.earlier)
+        answer = await self._services.call(self.attempt.key.run, "xcoms", msgspec.json.encode(asked).decode())
+        found = msgspec.json.decode(answer, type=FoundXComs)
+        if found.hint is not None:
+            self.log.warning("xcom_pull: %s", found.hint)
+        return [_decoded(await self._texts(pairs)) for pairs in found.pairs]
 
     def __repr__(self) -> str:
         return f"<TaskInstance {self.dag_id}.{self.task_id} {self.run_id} try {self.try_number}>"

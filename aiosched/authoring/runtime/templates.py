@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import jinja2
 import jinja2.loaders
@@ -18,7 +18,9 @@ from jinja2.utils import missing
 
 from aiosched.authoring.base.file_stamps import Stamp
 from aiosched.core.graph.mapping import RETURN_VALUE
-from aiosched.core.values.messages import XComRef
+from aiosched.core.values.messages import OWN_INDEX, XComRef
+
+_TASK_INSTANCE: Final = ("ti", "task_instance")  # its names in templates
 
 
 class TemplateOptions(Protocol):
@@ -139,16 +141,18 @@ class TemplateEngine:
 
 
 def _pulled(call: nodes.Call) -> Iterator[XComRef]:
-    """The XComs that a call `ti.xcom_pull("a", key="b")` reads, if its arguments are constants."""
+    """The XComs of the own run that a call `ti.xcom_pull("a", key="b")` reads, if its arguments are constants."""
     target = call.node
     if not (isinstance(target, nodes.Getattr) and target.attr == "xcom_pull" and isinstance(target.node, nodes.Name)):
         return
-    if target.node.name not in {"ti", "task_instance"}:
+    if target.node.name not in _TASK_INSTANCE:
         return
     try:
-        given = dict(zip(("task_ids", "key", "map_indexes"), (arg.as_const() for arg in call.args), strict=False))
-        given.update({keyword.key: keyword.value.as_const() for keyword in call.kwargs})
+        given = dict(zip(("task_ids", "key", "map_indexes"), map(_constant, call.args), strict=False))
+        given.update({keyword.key: _constant(keyword.value) for keyword in call.kwargs})
     except nodes.Impossible:
+        return
+    if given.get("dag_id") is not None or given.get("run_id") is not None:
         return
     task_ids, key, map_index = given.get("task_ids"), given.get("key", RETURN_VALUE), given.get("map_indexes")
     listed = [task_ids] if isinstance(task_ids, str) else task_ids if isinstance(task_ids, list | tuple) else []
@@ -156,6 +160,12 @@ def _pulled(call: nodes.Call) -> Iterator[XComRef]:
     if isinstance(key, str) and all(index is None or isinstance(index, int) for index in indexes):
         ids = [task_id for task_id in listed if isinstance(task_id, str)]
         yield from (XComRef(task_id, key, index) for task_id in ids for index in indexes)
+
+
+def _constant(argument: nodes.Expr) -> Any:
+    """The value of an argument; OWN_INDEX for `ti.map_index`. Raises nodes.Impossible if it is not constant."""
+    of = argument.node if isinstance(argument, nodes.Getattr) and argument.attr == "map_index" else None
+    return OWN_INDEX if isinstance(of, nodes.Name) and of.name in _TASK_INSTANCE else argument.as_const()
 
 
 @lru_cache(maxsize=1)

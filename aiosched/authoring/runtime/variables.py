@@ -14,7 +14,9 @@ import json
 from typing import Any, Final
 
 from aiosched.authoring.runtime.lookups import VARIABLE, Accessor, LookupAnswer, alook_up, in_a_task, look_up, not_found
+from aiosched.authoring.runtime.xcom_values import data_parts, read_data
 from aiosched.core.values.masking import secrets
+from aiosched.core.values.typed_json import NotJson
 from aiosched.errors import AioschedError
 
 _MISSING: Final = object()
@@ -63,8 +65,8 @@ class VariableAccess:
     """`var` of the context: `{{ var.value.region }}` is the text, `{{ var.json.limits.cpu }}` is read from JSON."""
 
     def __init__(self) -> None:
-        self.value = Accessor(VARIABLE, _text)
-        self.json = Accessor(VARIABLE, _data)
+        self.value: Accessor = Accessor(VARIABLE, _text)
+        self.json: Accessor = Accessor(VARIABLE, _data)
 
 
 def _read(key: str, answer: LookupAnswer, default: Any, deserialize_json: bool) -> Any:
@@ -82,13 +84,16 @@ def _text(key: str, text: str) -> str:
 
 def _data(key: str, text: str) -> Any:
     try:
-        return json.loads(_text(key, text))
+        return read_data(json.loads(_text(key, text)))
     except ValueError as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
         raise AioschedError(f"The variable {key!r} is not JSON ({where}): correct it, or read it as text.") from None
 
 
 def _setting(key: str, value: Any, description: str | None, serialize_json: bool) -> dict[str, Any]:
-    text = json.dumps(value) if serialize_json else str(value)
+    try:
+        text = json.dumps(data_parts(value)) if serialize_json else str(value)
+    except NotJson as error:
+        raise AioschedError(f"The variable {key!r} cannot be JSON: {error}.") from None
     secrets.register_named(key, text)
     return {"set": key, "value": text, "description": description}

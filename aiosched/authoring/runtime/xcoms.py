@@ -1,15 +1,14 @@
-"""Airflow's `XCom`: values that tasks exchange, by class methods. They work inside a running task, on its own run.
+"""Airflow's `XCom`: values that tasks exchange, by class methods. They work inside a running task.
 
 `ti.xcom_pull` and `ti.xcom_push` do the same and are shorter.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.runtime.context import running_context
-from aiosched.authoring.runtime.xcom_values import plain_path, read_xcom
+from aiosched.authoring.runtime.xcom_values import read_xcom, write_xcom
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.errors import AioschedError
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TaskXCom:
-    """Reads and pushes XComs. Values are JSON; those of other DAGs and runs cannot be had."""
+    """Reads XComs as `ti.xcom_pull` does, also those of other DAGs and runs, and pushes the task's own."""
 
     XCOM_RETURN_KEY = RETURN_VALUE
 
@@ -35,7 +34,7 @@ class TaskXCom:
         include_prior_dates: bool = False,
         session: object = None,
     ) -> Any:
-        """One value, or None; without `task_id` that of the running task. ValueError for another DAG or run."""
+        """One value, or None; without `task_id` that of the running task. Raises Refused for a DAG of another team."""
         return _running().xcom_pull(
             task_ids=task_id,
             key=key,
@@ -80,7 +79,7 @@ class TaskXCom:
     @staticmethod
     def serialize_value(value: Any, **_: Any) -> str:
         """The JSON text of a value."""
-        return json.dumps(value, default=plain_path)
+        return write_xcom(value).decode()
 
     @staticmethod
     def deserialize_value(result: Any) -> Any:

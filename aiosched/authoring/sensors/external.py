@@ -66,9 +66,9 @@ class ExternalTaskSensor(BaseSensorOperator):
         self.external_task_id = external_task_id
         self.external_task_ids = external_task_ids
         self.external_task_group_id = external_task_group_id
-        self.allowed_states = self._states("allowed_states", allowed_states, ("success",))
-        self.skipped_states = self._states("skipped_states", skipped_states, ())
-        self.failed_states = self._states("failed_states", failed_states, ())
+        self.allowed_states: list[str] = self._states("allowed_states", allowed_states, ("success",))
+        self.skipped_states: list[str] = self._states("skipped_states", skipped_states, ())
+        self.failed_states: list[str] = self._states("failed_states", failed_states, ())
         listed = [*self.allowed_states, *self.skipped_states, *self.failed_states]
         if twice := sorted({state for state in listed if listed.count(state) > 1}):
             raise self._wrong(f"{', '.join(twice)} is in more than one of the lists of states")

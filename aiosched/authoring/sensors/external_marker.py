@@ -46,8 +46,8 @@ class ExternalTaskMarker(EmptyOperator):
         super().__init__(**kwargs)
         self.external_dag_id = external_dag_id
         self.external_task_id = external_task_id
-        self.logical_date = _OWN_DATE if logical_date is None else logical_date
-        self.recursion_depth = checks.whole_number("recursion_depth", recursion_depth, least=1, where=self._origin)
+        self.logical_date: str | datetime | Any = _OWN_DATE if logical_date is None else logical_date
+        self.recursion_depth: int = checks.whole_number("recursion_depth", recursion_depth, least=1, where=self._origin)
         if not self._has_templates and self.logical_date != _OWN_DATE:
             aware("logical_date", self.logical_date, self._origin)
 

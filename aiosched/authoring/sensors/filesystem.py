@@ -46,7 +46,7 @@ class FileSensor(BaseSensorOperator):
                 f"connection {fs_conn_id!r} before. Use deferrable=True."
             )
         self.start_from_trigger = start_from_trigger
-        self.trigger_kwargs = dict(trigger_kwargs or {})
+        self.trigger_kwargs: dict[str, Any] = dict(trigger_kwargs or {})
         self.filepath = filepath
         self.fs_conn_id = fs_conn_id
         self.recursive = recursive

@@ -46,12 +46,12 @@ class HttpSensor(BaseSensorOperator):
         self.endpoint = endpoint
         self.http_conn_id = http_conn_id
         self.method = method
-        self.request_params = request_params or {}
-        self.headers = headers or {}
+        self.request_params: Mapping[str, Any] | dict[str, Any] | Any = request_params or {}
+        self.headers: Mapping[str, Any] | dict[str, Any] | Any = headers or {}
         codes = ("404",) if response_error_codes_allowlist is None else response_error_codes_allowlist
-        self.response_error_codes_allowlist = [str(code) for code in codes]
+        self.response_error_codes_allowlist: list[str] = [str(code) for code in codes]
         self.response_check = response_check
-        self.extra_options = dict(extra_options or {})
+        self.extra_options: dict[str, Any] = dict(extra_options or {})
         self.deferrable = deferrable
 
     async def poke(self, context: Context) -> bool:

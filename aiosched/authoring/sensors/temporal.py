@@ -62,7 +62,7 @@ class DateTimeSensor(MomentSensor):
     ) -> None:
         super().__init__(**kwargs)
         self.start_from_trigger = start_from_trigger
-        self.trigger_kwargs = dict(trigger_kwargs or {})
+        self.trigger_kwargs: dict[str, Any] = dict(trigger_kwargs or {})
         if isinstance(target_time, datetime) and target_time.tzinfo is None:
             raise self.fail(f"Sensor {self.task_id!r}: target_time={target_time!r} has no time zone. Give it one.")
         self.target_time = target_time
@@ -93,7 +93,7 @@ class TimeDeltaSensor(MomentSensor):
 
     def __init__(self, *, delta: Seconds, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.delta = checks.duration("delta", delta, self._origin)
+        self.delta: timedelta = checks.duration("delta", delta, self._origin)
 
     def moment(self, context: Context) -> datetime:
         """The end of the interval plus the delta."""
@@ -136,7 +136,7 @@ class DayOfWeekSensor(BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.week_day = week_day
-        self.days = week_days(week_day, self)
+        self.days: frozenset[int] = week_days(week_day, self)
         self.use_task_logical_date = use_task_logical_date
         self.deferrable = deferrable
 

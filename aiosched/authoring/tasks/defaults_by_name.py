@@ -13,11 +13,15 @@ from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from aiosched.authoring.base.argument_lines import point_at_argument
 from aiosched.authoring.base.building import current_dag, current_group
 from aiosched.authoring.base.checks import fail, known_names_only, missing
 from aiosched.authoring.base.dialects import author_dialect
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.base.signatures import init_parameters, named, takes_any_name
+from aiosched.authoring.base.unknown import constructing
+from aiosched.errors import DagError
+from aiosched.signatures import signature_of
 
 
 class OperatorMeta(ABCMeta):
@@ -41,7 +45,12 @@ class OperatorMeta(ABCMeta):
         operator._dialect = dialect = author_dialect()
         if dialect is not None:
             operator._defaults = dialect.default_args(operator._defaults)
-        operator.__init__(**kwargs)
+        try:
+            with constructing():
+                operator.__init__(**kwargs)
+        except DagError as error:
+            point_at_argument(error, dict.fromkeys(kwargs))
+            raise
         if dialect is not None:
             dialect.finish(operator)
         operator.wire_arguments()
@@ -65,7 +74,7 @@ def _effective_defaults(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _with_defaults(init: Callable[..., None], kind: str | None) -> Callable[..., None]:
     """`init` of the class `kind` (None: not one of ours), with default arguments and translated parameters."""
-    parameters = list(inspect.signature(init).parameters.values())[1:]
+    parameters = list(signature_of(init).parameters.values())[1:]
     by_name = named(parameters)
     positions = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
     names = frozenset(p.name for p in by_name)
@@ -107,7 +116,7 @@ def parameters_of(cls: type) -> frozenset[str]:
     for ancestor in cls.__mro__:
         init = ancestor.__dict__.get("__init__")
         if inspect.isfunction(init):
-            parameters = list(inspect.signature(init).parameters.values())[1:]
+            parameters = list(signature_of(init).parameters.values())[1:]
             names.update(p.name for p in named(parameters))
             if not takes_any_name(parameters):
                 break

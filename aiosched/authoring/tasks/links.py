@@ -7,7 +7,6 @@ with the key `link.xcom_key`. The API and the task's page show those XComs.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.core.values.links import LINK_PREFIX
@@ -34,22 +33,6 @@ class BaseOperatorLink(metaclass=ABCMeta):
     @abstractmethod
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """The address for the attempt `ti_key`, in the worker; an empty text for none."""
-
-
-class Linked:
-    """Base of operators: what their class, or the task itself, declares as `operator_extra_links`."""
-
-    operator_extra_links: Collection[BaseOperatorLink] = ()
-
-    @property
-    def operator_extra_link_dict(self) -> Mapping[str, BaseOperatorLink]:
-        """The links by name."""
-        return {link.name: link for link in self.operator_extra_links}
-
-    @property
-    def extra_links(self) -> list[str]:
-        """The names of the links."""
-        return sorted(self.operator_extra_link_dict)
 
 
 def push_links(task: Any, ti: TaskInstance | None) -> None:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, Self, TypeAlias
 
 from aiosched.authoring.base import checks
-from aiosched.authoring.base.building import current_dag, current_group
+from aiosched.authoring.base.building import current_dag, current_group, made_without_dag
 from aiosched.authoring.base.dates import optional_aware
 from aiosched.authoring.base.dependencies import Dependable, connect
 from aiosched.authoring.base.executor_config import executor_config_as_json
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.base.unknown import Unknown, written_in
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
-from aiosched.authoring.tasks.links import Linked
-from aiosched.authoring.tasks.relatives import Relatives
-from aiosched.authoring.tasks.rendering import CONTAINERS, render_task, template_references
+from aiosched.authoring.tasks.rendering import CONTAINERS, render_task, strings_in, template_references
 from aiosched.authoring.tasks.retry_policies import RetryPolicy
 from aiosched.authoring.tasks.setup_scopes import close_scope, join_scope, open_scope
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
 from aiosched.authoring.tasks.templater import Templater
 from aiosched.authoring.tasks.weight_strategies import PriorityWeightStrategy, weight_rule_of
-from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, length_sources
+from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, length_sources, unfilled_keys
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.graph.trigger_rules import TriggerRule
@@ -39,10 +37,16 @@ if TYPE_CHECKING:
     from aiosched.authoring.base.params import ParamsDict
     from aiosched.authoring.base.protocols import Dag, Group, MapInputs
     from aiosched.authoring.runtime.context import Context
+    from aiosched.authoring.tasks.links import BaseOperatorLink
     from aiosched.authoring.tasks.setup_scopes import Scope
     from aiosched.authoring.triggers.base import BaseTrigger
     from aiosched.core.graph.spec import ExternalMark
 
+# Options that are needed before the task starts, or by others, so that nothing is filled in there.
+_EARLY: Final = (
+    *("_params", "email", "executor", "inlets", "outlets"),
+    *("owner", "pool", "queue", "run_as_user", "task_display_name"),
+)
 MAX_RETRIES: Final = 30_000  # the column of the try number is a smallint
 
 Callback: TypeAlias = Callable[["Context"], Any]
@@ -60,7 +64,7 @@ class Partial(Protocol):
     def expand_kwargs(self, kwargs: Any, *, strict: bool = True) -> BaseOperator: ...
 
 
-class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorMeta):
+class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
     """A task of a DAG. Subclasses implement `execute`.
 
     All parameters are keywords and mean what they mean in Airflow; durations are timedeltas or seconds. `email` gets
@@ -73,6 +77,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
     template_fields: ClassVar[Sequence[str]] = ()  # attributes that are rendered before each attempt
     template_ext: ClassVar[Sequence[str]] = ()  # a value with such an ending is the name of a template file
     template_fields_renderers: ClassVar[Mapping[str, str]] = {}
+    operator_extra_links: Collection[BaseOperatorLink] = ()  # of the class, or of the task itself
     ui_color: ClassVar[str] = "#fff"
     can_skip_downstream: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True  # False: execute does not change self, so attempts share it; not inherited
@@ -81,6 +86,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
     start_from_trigger: bool = False  # start in the trigger of start_trigger_args, without a worker
     start_trigger_args: StartTriggerArgs | None = None
 
+    _partial_type: ClassVar[Callable[[type[BaseOperator], Mapping[str, Any]], Partial]]  # given by mapping/mapped.py
     expand_input: MapInputs | None = None  # what a mapped task is mapped over
     _origin: Location | None
     _defaults: Mapping[str, Any]
@@ -143,69 +149,82 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         doc_rst: str | None = None,
     ) -> None:
         where = self._origin
-        self.label = checks.valid_key("task_id", task_id, where)
+        self.label: str = checks.valid_key("task_id", task_id, where)
         self.owner = owner
         self.upstream_task_ids: set[str] = set()
         self.downstream_task_ids: set[str] = set()
 
         retries = defaults().retries if retries is None else retries
         retry_delay = defaults().retry_delay if retry_delay is None else retry_delay
-        self.retries = checks.whole_number("retries", retries, least=0, most=MAX_RETRIES, where=where)
-        self.retry_delay = checks.duration("retry_delay", retry_delay, where)
-        self.retry_exponential_backoff = _backoff(retry_exponential_backoff, where)
-        self.max_retry_delay = checks.optional_duration("max_retry_delay", max_retry_delay, where)
-        self.retry_policy = _policy(retry_policy, where)
+        self.retries: int = checks.whole_number("retries", retries, least=0, most=MAX_RETRIES, where=where)
+        self.retry_delay: timedelta = checks.duration("retry_delay", retry_delay, where)
+        self.retry_exponential_backoff: float = _backoff(retry_exponential_backoff, where)
+        self.max_retry_delay: timedelta | None = checks.optional_duration("max_retry_delay", max_retry_delay, where)
+        self.retry_policy: RetryPolicy | RetryFunction | None = _policy(retry_policy, where)
         execution_timeout = defaults().execution_timeout if execution_timeout is None else execution_timeout
-        self.execution_timeout = checks.optional_duration("execution_timeout", execution_timeout, where)
-        self.sla = checks.optional_duration("sla", sla, where)
-        self.email = checks.mail_addresses("email", email, where)
-        self.email_on_failure, self.email_on_retry = email_on_failure, email_on_retry
+        self.execution_timeout: timedelta | None = checks.optional_duration(
+            "execution_timeout", execution_timeout, where
+        )
+        self.sla: timedelta | None = checks.optional_duration("sla", sla, where)
+        self.email: str | list[str] = checks.mail_addresses("email", email, where)
+        self.email_on_failure: bool | None = email_on_failure
+        self.email_on_retry: bool | None = email_on_retry
         if self._dialect is None:
             checks.without_effect(self, ("email_on_failure", "email_on_retry"), where)
 
-        self.start_date = optional_aware("start_date", start_date, where)
-        self.end_date = optional_aware("end_date", end_date, where)
+        self.start_date: datetime | None = optional_aware("start_date", start_date, where)
+        self.end_date: datetime | None = optional_aware("end_date", end_date, where)
         self.wait_for_downstream = wait_for_downstream
-        self.depends_on_past = depends_on_past or wait_for_downstream
+        self.depends_on_past: bool = depends_on_past or wait_for_downstream
         self.ignore_first_depends_on_past = ignore_first_depends_on_past
         self.wait_for_past_depends_before_skipping = wait_for_past_depends_before_skipping
 
-        self.trigger_rule = _named(TriggerRule.parse, trigger_rule, where).value
-        self.weight_rule = weight_rule_of(weight_rule or defaults().weight_rule, where)
-        self.pool = pool or DEFAULT_POOL
-        self.pool_slots = checks.whole_number("pool_slots", pool_slots, least=1, where=where)
-        self.priority_weight = checks.whole_number("priority_weight", priority_weight, where=where)
+        self.trigger_rule: str = _named(TriggerRule.parse, trigger_rule, where).value
+        self.weight_rule: str | PriorityWeightStrategy = weight_rule_of(weight_rule or defaults().weight_rule, where)
+        self.pool: str = pool or DEFAULT_POOL
+        self.pool_slots: int = checks.whole_number("pool_slots", pool_slots, least=1, where=where)
+        self.priority_weight: int = checks.whole_number("priority_weight", priority_weight, where=where)
         self.queue = queue
         self.executor = executor
-        self.executor_config = executor_config_as_json(executor_config, where)
-        self.run_as_user = checks.optional_text("run_as_user", run_as_user, where)
-        self.max_active_tis_per_dag = checks.optional_number(
+        self.executor_config: dict[str, Any] = executor_config_as_json(executor_config, where)
+        self.run_as_user: str | None = checks.optional_text("run_as_user", run_as_user, where)
+        self.max_active_tis_per_dag: int | None = checks.optional_number(
             "max_active_tis_per_dag", max_active_tis_per_dag, least=0, where=where
         )
-        self.max_active_tis_per_dagrun = checks.optional_number(
+        self.max_active_tis_per_dagrun: int | None = checks.optional_number(
             "max_active_tis_per_dagrun", max_active_tis_per_dagrun, least=0, where=where
         )
 
-        self.on_execute_callback = checks.callbacks("on_execute_callback", on_execute_callback, where)
-        self.on_success_callback = checks.callbacks("on_success_callback", on_success_callback, where)
-        self.on_failure_callback = checks.callbacks("on_failure_callback", on_failure_callback, where)
-        self.on_retry_callback = checks.callbacks("on_retry_callback", on_retry_callback, where)
-        self.on_skipped_callback = checks.callbacks("on_skipped_callback", on_skipped_callback, where)
+        self.on_execute_callback: list[Callable[..., Any]] = checks.callbacks(
+            "on_execute_callback", on_execute_callback, where
+        )
+        self.on_success_callback: list[Callable[..., Any]] = checks.callbacks(
+            "on_success_callback", on_success_callback, where
+        )
+        self.on_failure_callback: list[Callable[..., Any]] = checks.callbacks(
+            "on_failure_callback", on_failure_callback, where
+        )
+        self.on_retry_callback: list[Callable[..., Any]] = checks.callbacks(
+            "on_retry_callback", on_retry_callback, where
+        )
+        self.on_skipped_callback: list[Callable[..., Any]] = checks.callbacks(
+            "on_skipped_callback", on_skipped_callback, where
+        )
         self._pre_execute = pre_execute
         self._post_execute = post_execute
 
         self.do_xcom_push = do_xcom_push
         self.multiple_outputs = multiple_outputs
-        self.inlets = _as_list(inlets)
-        self.outlets = _as_list(outlets)
+        self.inlets: list[Any] = _as_list(inlets)
+        self.outlets: list[Any] = _as_list(outlets)
         self.map_index_template = map_index_template
-        self.task_display_name = task_display_name or task_id
+        self.task_display_name: str = task_display_name or task_id
         self.logger_name = logger_name
         self.doc_md = doc_md
-        self.doc = doc or doc_md or doc_rst or doc_json or doc_yaml
-        self.is_setup = False
-        self.is_teardown = False
-        self.on_failure_fail_dagrun = False
+        self.doc: str | None = doc or doc_md or doc_rst or doc_json or doc_yaml
+        self.is_setup: bool = False
+        self.is_teardown: bool = False
+        self.on_failure_fail_dagrun: bool = False
 
         if self.start_trigger_args is not None:
             self.start_trigger_args = self.start_trigger_args.copy()
@@ -213,7 +232,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         self._params = dict(params or {})
         self.dag: Dag | None = None
         self.task_group: Group | None = None
-        self.task_id = task_id
+        self.task_id: str = task_id
         self._join(dag, task_group)
 
     def _join(self, dag: Dag | None, group: Group | None) -> None:
@@ -222,6 +241,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         if dag is None:
             dag = group.dag if group is not None else current_dag()
         if dag is None:
+            made_without_dag(self)
             return
         if group is not None and group.dag is not dag:
             raise checks.fail(f"Task {self.label!r}: group {group.group_id!r} belongs to another DAG than dag=.", where)
@@ -322,14 +342,14 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         For a task in a mapped group, those of `map_index` where it reads only its own index.
         """
         arguments = [
-            value for value in self._arguments() if value is not None and (value or type(value) not in CONTAINERS)
+            value for value in self._arguments() if value is not None and (type(value) not in CONTAINERS or value)
         ]
         if not arguments:
             return ()
         sources = [source for output in iter_outputs(arguments) for source in output.sources]
         sources += length_sources(self, [source.operator for source in sources])
         refs = dict.fromkeys(source.ref_of(self, map_index) for source in sources)
-        refs.update(dict.fromkeys(template_references(arguments, self)))
+        refs.update(dict.fromkeys(template_references(arguments, self, map_index)))
         return tuple(refs)
 
     def _arguments(self) -> Sequence[Any]:
@@ -339,6 +359,21 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
     def _shown_fields(self) -> dict[str, Any]:
         """The template fields by name, to display."""
         return {name: getattr(self, name, None) for name in self.template_fields}
+
+    @property
+    def operator_extra_link_dict(self) -> Mapping[str, BaseOperatorLink]:
+        """The links by name."""
+        return {link.name: link for link in self.operator_extra_links}
+
+    @property
+    def extra_links(self) -> list[str]:
+        """The names of the links."""
+        return sorted(self.operator_extra_link_dict)
+
+    def dry_run(self) -> None:
+        """Log the template fields; nothing is done."""
+        for name in self.template_fields:
+            self.log.info("%s: %s", name, getattr(self, name, None))
 
     @cached_property
     def log(self) -> logging.Logger:
@@ -356,7 +391,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
     # Dependencies
 
     @property
-    def output(self) -> XComArg:
+    def output(self) -> XComArg[Any]:
         """What the task returns, as an argument for other tasks."""
         return XComArg(self, RETURN_VALUE)
 
@@ -378,6 +413,48 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
         """The tasks that wait for this one, by id."""
         return [self.dag.task(task_id) for task_id in sorted(self.downstream_task_ids)] if self.dag else []
 
+    def has_dag(self) -> bool:
+        """Whether the task belongs to a DAG."""
+        return self.dag is not None
+
+    def get_dag(self) -> Dag | None:
+        """The DAG of the task, or None."""
+        return self.dag
+
+    def get_direct_relative_ids(self, upstream: bool = False) -> set[str]:
+        """The ids of the tasks just after this one, or just before it."""
+        return set(self.upstream_task_ids if upstream else self.downstream_task_ids)
+
+    def get_direct_relatives(self, upstream: bool = False) -> list[BaseOperator]:
+        """The tasks just after this one, or just before it, by id."""
+        return self._relatives_by_id(self.get_direct_relative_ids(upstream))
+
+    def get_flat_relative_ids(self, *, upstream: bool = False) -> set[str]:
+        """The ids of all tasks after this one, or before it, however far."""
+        return set(self._flat_ids(upstream))
+
+    def get_flat_relatives(self, upstream: bool = False) -> list[BaseOperator]:
+        """All tasks after this one, or before it, however far, by id."""
+        return self._relatives_by_id(self._flat_ids(upstream))
+
+    def _flat_ids(self, upstream: bool) -> Iterator[str]:
+        seen: set[str] = set()
+        waiting = sorted(self.get_direct_relative_ids(upstream))
+        while waiting:
+            task_id = waiting.pop()
+            if task_id in seen:
+                continue
+            seen.add(task_id)
+            yield task_id
+            [task] = self._relatives_by_id({task_id})
+            waiting += sorted(task.get_direct_relative_ids(upstream))
+
+    def _relatives_by_id(self, task_ids: Iterable[str]) -> list[BaseOperator]:
+        wanted = sorted(task_ids)
+        if wanted and self.dag is None:
+            raise AioschedError(f"Task {self.task_id!r} is in no DAG, so its relatives are not known. Give it dag=.")
+        return [self.dag.task(task_id) for task_id in wanted] if self.dag is not None else []
+
     @property
     def dag_id(self) -> str:
         """The id of the task's DAG; empty for a task without one."""
@@ -395,7 +472,26 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
 
     def wire_arguments(self) -> None:
         """Make every task whose output is an argument of this one upstream of it."""
-        for output in iter_outputs(self._arguments()):
+        arguments = self._arguments()
+        templates: Collection[str] = self.dag.outputs_in_texts if self.dag is not None else ()
+        for name in _EARLY:
+            if _is_unknown(getattr(self, name), templates):
+                raise self.fail(
+                    f"Task {self.task_id!r} got {name.lstrip('_')}= with a value that is not known yet, and this "
+                    "option is needed before the task starts. Give it a fixed value."
+                )
+        for text in strings_in(arguments):
+            if (kind := written_in(text)) is not None:
+                raise self.fail(
+                    f"Task {self.task_id!r} got the text {text!r:.80}, in which {kind}(…) stands for a value that is "
+                    "not known yet. Pass it to the task by itself, or in a list or dict, and make the text there."
+                )
+        for key in unfilled_keys(arguments, templates):
+            raise self.fail(
+                f"Task {self.task_id!r} got {key!r:.80} as a key of a dict, which is not known yet. "
+                "Pass a list of pairs, and make the dict in the task."
+            )
+        for output in iter_outputs(arguments):
             output.check_reader(self)
             for source in output.sources:
                 if source.operator is not self and source.operator.task_id not in self.upstream_task_ids:
@@ -443,9 +539,7 @@ class BaseOperator(Relatives, Templater, Linked, Dependable, metaclass=OperatorM
     @classmethod
     def partial(cls, **kwargs: Any) -> Partial:
         """The arguments that all instances of a mapped task share; `.expand(…)` on the result creates the task."""
-        # Imported by name, since the class of mapped tasks is derived from this one.
-        partial: Partial = importlib.import_module("aiosched.authoring.mapping.mapped").OperatorPartial(cls, kwargs)
-        return partial
+        return cls._partial_type(cls, kwargs)
 
     def fail(self, message: str) -> DagError:
         """The error to raise about this task, with the line where its author created it."""
@@ -479,3 +573,15 @@ def _backoff(value: object, where: Location | None) -> float:
 
 def _as_list(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list | tuple | set) else [value]
+
+
+def _is_unknown(option: Any, templates: Collection[str]) -> bool:
+    """Whether an option is, or has, a value that is not known yet or a text with one of the `templates` of outputs."""
+    if isinstance(option, str):
+        return bool(templates) and any(template in option for template in templates)
+    if isinstance(option, Mapping):
+        option = option.values()
+    elif not isinstance(option, list | tuple):
+        texts = (getattr(option, "name", None), getattr(option, "uri", None)) if option is not None else ()
+        return isinstance(option, Unknown) or any(_is_unknown(text, templates) for text in texts if text is not None)
+    return any(_is_unknown(one, templates) for one in option)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aiosched.authoring.base.dependencies import Dependable
 from aiosched.authoring.base.params import DagParam
 from aiosched.authoring.tasks.xcom_arg import MAPPINGS, PLAIN, SEQUENCES, Output
-from aiosched.core.values.messages import XComRef
+from aiosched.core.values.messages import OWN_INDEX, XComRef
 from aiosched.errors import TaskSignal, TaskTimeout, TemplateError
 
 if TYPE_CHECKING:
@@ -124,11 +124,12 @@ def render_value(task: Task, name: str, value: Any, context: Context) -> Any:
     return _render_field(task, name, value, context) if needs_rendering(value, task) else value
 
 
-def template_references(arguments: Any, task: Task) -> Iterator[XComRef]:
-    """The XComs that templates in `arguments` pull with constant arguments."""
-    for source in _strings(arguments):
+def template_references(arguments: Any, task: Task, map_index: int) -> Iterator[XComRef]:
+    """The XComs that templates in `arguments` pull with constant arguments, or of their own `ti.map_index`."""
+    for source in strings_in(arguments):
         if "xcom_pull" in source:
-            yield from _engine(task).references(source)
+            for ref in _engine(task).references(source):
+                yield ref._replace(map_index=map_index) if ref.map_index == OWN_INDEX else ref
 
 
 def _render_field(task: Task, name: str, value: Any, context: Context, kept: Container[int] = ()) -> Any:
@@ -138,13 +139,14 @@ def _render_field(task: Task, name: str, value: Any, context: Context, kept: Con
         raise
     except Exception as error:
         no_file = type(error).__name__ == "TemplateNotFound"
-        what = f"there is no template file {error}" if no_file else str(error) or type(error).__name__
+        said = str(error).replace(" not found in search path: ", " in ")
+        what = f"there is no template file {said}" if no_file else said.removesuffix(".") or type(error).__name__
         hint = ""
         if type(error).__name__ == "UndefinedError" and "run_id" in context and "logical_date" not in context:
             hint = " (this run has no logical date, so names such as ds and ts do not exist)"
-        raise TemplateError(
-            f"Task {task.task_id!r}, field {name!r}: {what}{hint}. Template: {_shortened(value)}"
-        ) from error
+        has_text = any(any(mark in text for mark in MARKS) or _is_file(text, task) for text in strings_in(value))
+        shown = f" Template: {_shortened(value)}" if has_text else ""
+        raise TemplateError(f"Task {task.task_id!r}, field {name!r}: {what}{hint}.{shown}") from error
 
 
 def _rendered(value: Any, task: Task, context: Context, kept: Container[int]) -> Any:
@@ -162,7 +164,7 @@ def _rendered(value: Any, task: Task, context: Context, kept: Container[int]) ->
         return type(value)(*(_rendered(item, task, context, kept) for item in value))
     if isinstance(value, SEQUENCES):
         return type(value)(_rendered(item, task, context, kept) for item in value)
-    if isinstance(value, dict):
+    if isinstance(value, MAPPINGS):
         return {key: _rendered(item, task, context, kept) for key, item in value.items()}
     if needs_rendering(value, task):
         twin = copy.copy(value)
@@ -176,16 +178,17 @@ def _is_file(value: str, task: Task) -> bool:
     return bool(task.template_ext) and value.endswith(tuple(task.template_ext)) and "\n" not in value
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_in(value: Any) -> Iterator[str]:
+    """Every text inside `value`: in lists, tuples, sets, values of dicts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, SEQUENCES):
         for item in value:
             if type(item) not in PLAIN:
-                yield from _strings(item)
+                yield from strings_in(item)
     elif isinstance(value, MAPPINGS):
         for item in value.values():
-            yield from _strings(item)
+            yield from strings_in(item)
 
 
 def _shortened(value: Any) -> str:

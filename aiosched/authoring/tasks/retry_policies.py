@@ -26,7 +26,7 @@ from aiosched.errors import DagError
 if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
 
-logger = logging.getLogger("aiosched.task.retry_policy")  # in the log of the attempt
+logger: logging.Logger = logging.getLogger("aiosched.task.retry_policy")  # in the log of the attempt
 
 ExceptionName: TypeAlias = type[BaseException] | str  # a class, or its import path
 
@@ -119,7 +119,7 @@ class ExceptionRetryPolicy(RetryPolicy):
     """Decides by the first of its `rules` that matches the exception; by `default` if none does."""
 
     def __init__(self, rules: Sequence[RetryRule], default: RetryAction = RetryAction.DEFAULT) -> None:
-        self.rules = list(rules)
+        self.rules: list[RetryRule] = list(rules)
         self.default = default
 
     def evaluate(

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from aiosched.authoring.base.params import ParamsDict
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import Context, DagRun, moment
+from aiosched.authoring.runtime.xcom_values import as_default
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, read_previous_run
+from aiosched.core.values.given_values import CannotConvert
 from aiosched.core.values.masking import secrets
+from aiosched.core.values.typed_json import NotJson
+from aiosched.errors import AioschedError, FailTask
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.protocols import Dag
@@ -69,9 +73,19 @@ def _with_conf(params: Mapping[str, Any], run: RunInfo) -> dict[str, Any]:
     """The params of a run: overridden by its conf, unless the settings forbid it. Logs show `***` for secret ones."""
     found = {**params, **run.conf} if defaults().conf_overrides_params else dict(params)
     if isinstance(params, ParamsDict):
+        given = run.conf.keys() & params.keys() if defaults().conf_overrides_params else ()
+        found |= {name: param_value(name, run.conf[name], params[name]) for name in given}
         for name in params.secret_names():
             secrets.register(found[name])
     return found
+
+
+def param_value(name: str, given: Any, default: Any) -> Any:
+    """What somebody gave for a param, as the type of its default. Raises FailTask."""
+    try:
+        return as_default(given, default)
+    except (CannotConvert, NotJson, AioschedError) as error:
+        raise FailTask(f"Param {name!r}: {error}") from error
 
 
 def _macros(context: Context) -> Any:

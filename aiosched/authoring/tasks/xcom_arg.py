@@ -9,23 +9,26 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import NoneType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
 
-import msgspec
-
+from aiosched.authoring.base.building import current_group
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dependencies import Dependable
+from aiosched.authoring.base.unknown import Unknown
 from aiosched.authoring.runtime.xcom_values import read_xcom
-from aiosched.authoring.tasks.nesting import indexes_read, is_mapped, mapped_groups, reads_own_index
+from aiosched.authoring.tasks.nesting import groups_around, indexes_read, is_mapped, mapped_groups, reads_own_index
 from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import Concatenated, MapInput, TaskOutput, Zipped
 from aiosched.core.values.messages import XComRef
+from aiosched.core.values.typed_json import items_in
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
-    from aiosched.authoring.base.protocols import Task
+    from aiosched.authoring.base.protocols import Group, Task
     from aiosched.authoring.runtime.context import Context
     from aiosched.authoring.tasks.setup_scopes import Scope
+
+R = TypeVar("R")  # what the task returns
 
 # Kinds of arguments. Tuples: a union in a call of isinstance is built at each call.
 PLAIN: Final = frozenset({NoneType, bool, int, float, bytes})  # never contain anything to fill in
@@ -42,12 +45,14 @@ class XComView(NamedTuple):
     at: Callable[[int], Any]
 
 
-class Output(Dependable):
+class Output(Unknown, Dependable):
     """What one or several tasks return. It is read when the task with this argument starts."""
+
+    _inner: Sequence[Output] = ()  # what it is made of
 
     @property
     @abstractmethod
-    def sources(self) -> Sequence[XComArg]:
+    def sources(self) -> Sequence[XComArg[Any]]:
         """The stored values that it consists of."""
 
     @property
@@ -101,7 +106,7 @@ class Output(Dependable):
         return self.first_tasks
 
 
-class XComArg(Output):
+class XComArg(Output, Generic[R]):
     """What task `operator` pushed under `key`. It is read when the task with this argument starts.
 
     `arg["name"]` is the value pushed under that key: with `multiple_outputs`, a key of the returned dict.
@@ -110,10 +115,22 @@ class XComArg(Output):
     """
 
     def __init__(self, operator: Task, key: str = RETURN_VALUE) -> None:
-        self.operator = operator
-        self.key = key
+        self._operator = operator
+        self._key = key
 
-    def __getitem__(self, key: str) -> XComArg:
+    @property
+    def operator(self) -> Task:
+        """The task that pushes the value."""
+        return self._operator
+
+    @property
+    def key(self) -> str:
+        """The key under which it does so."""
+        return self._key
+
+    def __getitem__(self, key: str) -> XComArg[Any]:
+        if self._key != RETURN_VALUE:
+            raise self._refused(f"indexed with {key!r:.80}")
         if not isinstance(key, str):
             raise fail(
                 f"The output of task {self.operator.task_id!r} was indexed with {key!r}: only names of keys are "
@@ -128,22 +145,40 @@ class XComArg(Output):
             "multiple_outputs=True."
         )
 
-    def __eq__(self, other: object) -> bool:
+    def _same(self, other: Unknown) -> bool:
         return isinstance(other, XComArg) and other.operator is self.operator and other.key == self.key
 
     def __hash__(self) -> int:
+        """It stands for its task, too: code keeps sets of tasks."""
         return hash((id(self.operator), self.key))
 
     def __repr__(self) -> str:
         return f"XComArg({self.operator.task_id!r}, {self.key!r})"
 
-    def __str__(self) -> str:
-        """A template that reads the value, for use inside a longer template."""
+    def _template(self) -> str:
+        """The template that reads the value.
+
+        Inside its mapped group it reads the value of the own index. Raises DagError where that is another one.
+        A task that gets such a text waits for the value, unless the DAG connects the two in some way.
+        """
         key = "" if self.key == RETURN_VALUE else f", key={self.key!r}"
-        return f"{{{{ ti.xcom_pull(task_ids={self.operator.task_id!r}{key}) }}}}"
+        theirs, here = mapped_groups(self.operator), self._groups_here()
+        if theirs == here and theirs:
+            key += ", map_indexes=ti.map_index"
+        elif theirs and here and theirs[0] is here[0]:
+            raise self._refused(f"put into a text in the mapped group {here[-1].group_id!r}, where indexes differ")
+        template = f"{{{{ ti.xcom_pull(task_ids={self.operator.task_id!r}{key}) }}}}"
+        if self.operator.dag is not None:
+            self.operator.dag.outputs_in_texts[template] = self.operator.task_id
+        return template
+
+    def _groups_here(self) -> Sequence[Group]:
+        """The mapped groups that are open in the code that is running, outermost first."""
+        group = current_group(self.operator.dag) if self.operator.dag is not None else None
+        return groups_around(group) if group is not None else ()
 
     @property
-    def sources(self) -> Sequence[XComArg]:
+    def sources(self) -> Sequence[XComArg[Any]]:
         return (self,)
 
     @property
@@ -224,12 +259,7 @@ class XComArg(Output):
         return texts, not _is_one(self.operator, context["task"])
 
 
-@lru_cache(maxsize=4)
-def _items_of(text: str) -> list[msgspec.Raw] | dict[str, msgspec.Raw] | None:
-    """The items of a JSON list or object, not decoded yet; None for other JSON."""
-    if text.startswith("["):
-        return msgspec.json.decode(text, type=list[msgspec.Raw])
-    return msgspec.json.decode(text, type=dict[str, msgspec.Raw]) if text.startswith("{") else None
+_items_of = lru_cache(maxsize=4)(items_in)  # not decoded yet: each reader needs one
 
 
 def _is_one(source: Task, reader: Task) -> bool:
@@ -242,58 +272,58 @@ class MappedOutput(Output):
     """The values of `inner`, with `function` applied to each in the task that reads them."""
 
     def __init__(self, inner: Output, function: Callable[[Any], Any]) -> None:
-        self.inner = inner
-        self.function = function
+        self._inner = (inner,)
+        self._function = function
 
     @property
-    def sources(self) -> Sequence[XComArg]:
-        return self.inner.sources
+    def sources(self) -> Sequence[XComArg[Any]]:
+        return self._inner[0].sources
 
     @property
     def map_input(self) -> MapInput:
-        return self.inner.map_input
+        return self._inner[0].map_input
 
     def view(self, context: Context) -> XComView:
-        length, at = self.inner.view(context)
-        return XComView(length, lambda position: self.function(at(position)))
+        length, at = self._inner[0].view(context)
+        return XComView(length, lambda position: self._function(at(position)))
 
     def resolve(self, context: Context) -> Any:
         return _all(self.view(context))
 
     def __repr__(self) -> str:
-        return f"{self.inner!r}.map({getattr(self.function, '__qualname__', type(self.function).__qualname__)})"
+        return f"{self._inner[0]!r}.map({getattr(self._function, '__qualname__', type(self._function).__qualname__)})"
 
 
 class ZippedOutput(Output):
     """Tuples of one value of each of `inputs`."""
 
     def __init__(self, inputs: Sequence[Output], fill: Any) -> None:
-        self.inputs = inputs
-        self.fill = fill
+        self._inner = inputs
+        self._fill = fill
 
     @property
-    def sources(self) -> Sequence[XComArg]:
-        return [source for one in self.inputs for source in one.sources]
+    def sources(self) -> Sequence[XComArg[Any]]:
+        return [source for one in self._inner for source in one.sources]
 
     @property
     def map_input(self) -> MapInput:
-        return Zipped(tuple(one.map_input for one in self.inputs), longest=self.fill is not _NO_FILL)
+        return Zipped(tuple(one.map_input for one in self._inner), longest=self._fill is not _NO_FILL)
 
     def view(self, context: Context) -> XComView:
-        views = [one.view(context) for one in self.inputs]
+        views = [one.view(context) for one in self._inner]
         lengths = [view.length for view in views]
 
         def at(position: int) -> tuple[Any, ...]:
-            return tuple(view.at(position) if position < view.length else self.fill for view in views)
+            return tuple(view.at(position) if position < view.length else self._fill for view in views)
 
-        return XComView(min(lengths) if self.fill is _NO_FILL else max(lengths), at)
+        return XComView(min(lengths) if self._fill is _NO_FILL else max(lengths), at)
 
     def resolve(self, context: Context) -> Any:
         return _all(self.view(context))
 
     def __repr__(self) -> str:
-        first, *others = map(repr, self.inputs)
-        fill = [] if self.fill is _NO_FILL else [f"fillvalue={self.fill!r}"]
+        first, *others = map(repr, self._inner)
+        fill = [] if self._fill is _NO_FILL else [f"fillvalue={self._fill!r}"]
         return f"{first}.zip({', '.join(others + fill)})"
 
 
@@ -301,18 +331,18 @@ class ConcatenatedOutput(Output):
     """The values of all `inputs`, in order."""
 
     def __init__(self, inputs: Sequence[Output]) -> None:
-        self.inputs = inputs
+        self._inner = inputs
 
     @property
-    def sources(self) -> Sequence[XComArg]:
-        return [source for one in self.inputs for source in one.sources]
+    def sources(self) -> Sequence[XComArg[Any]]:
+        return [source for one in self._inner for source in one.sources]
 
     @property
     def map_input(self) -> MapInput:
-        return Concatenated(tuple(one.map_input for one in self.inputs))
+        return Concatenated(tuple(one.map_input for one in self._inner))
 
     def view(self, context: Context) -> XComView:
-        views = [one.view(context) for one in self.inputs]
+        views = [one.view(context) for one in self._inner]
 
         def at(position: int) -> Any:
             for view in views:
@@ -327,7 +357,7 @@ class ConcatenatedOutput(Output):
         return _all(self.view(context))
 
     def __repr__(self) -> str:
-        first, *others = map(repr, self.inputs)
+        first, *others = map(repr, self._inner)
         return f"{first}.concat({', '.join(others)})"
 
 
@@ -349,7 +379,24 @@ def iter_outputs(value: Any) -> Iterator[Output]:
             yield from iter_outputs(getattr(value, name, None))
 
 
-def length_sources(reader: Task, read: Iterable[Task]) -> list[XComArg]:
+def unfilled_keys(value: Any, templates: Collection[str]) -> Iterator[Any]:
+    """Every key of a dict in `value` that has an output, or one of the `templates` of outputs: it is not filled in."""
+    if isinstance(value, MAPPINGS):
+        for key in value:
+            if isinstance(key, str):
+                if templates and "{{" in key and any(template in key for template in templates):
+                    yield key
+            elif any(True for _ in iter_outputs(key)):
+                yield key
+        value = value.values()
+    elif not isinstance(value, SEQUENCES):
+        return
+    for item in value:
+        if type(item) not in PLAIN:
+            yield from unfilled_keys(item, templates)
+
+
+def length_sources(reader: Task, read: Iterable[Task]) -> list[XComArg[Any]]:
     """The values whose lengths determine which indexes of the tasks in `read` an instance of `reader` reads."""
     groups = {group.group_id: group for group in mapped_groups(reader)}
     if groups:

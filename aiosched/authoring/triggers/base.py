@@ -17,7 +17,7 @@ class TriggerEvent:
     __slots__ = ("payload",)
 
     def __init__(self, payload: Any = None) -> None:
-        self.payload = payload
+        self.payload: Any = payload
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and isinstance(other, TriggerEvent) and other.payload == self.payload

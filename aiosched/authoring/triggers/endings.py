@@ -25,8 +25,8 @@ class TaskEndEvent(TriggerEvent):
 
     def __init__(self, *, xcoms: Mapping[str, Any] | None = None, reason: str | None = None) -> None:
         super().__init__(self.outcome.value)
-        self.xcoms = dict(xcoms or {})
-        self.reason = reason
+        self.xcoms: dict[str, Any] = dict(xcoms or {})
+        self.reason: str | None = reason
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TaskEndEvent) or type(other) is not type(self):

@@ -74,11 +74,11 @@ class ExternalTaskTrigger(_SchedulerTrigger):
         poke_interval: float = 2.0,
     ) -> None:
         self.external_dag_id = external_dag_id
-        self.logical_dates = list(logical_dates)
-        self.external_task_ids = list(external_task_ids) if external_task_ids is not None else None
+        self.logical_dates: list[datetime] = list(logical_dates)
+        self.external_task_ids: list[str] | None = list(external_task_ids) if external_task_ids is not None else None
         self.external_task_group_id = external_task_group_id
         self.allowed_states, self.failed_states = list(allowed_states), list(failed_states)
-        self.skipped_states = list(skipped_states)
+        self.skipped_states: list[str] = list(skipped_states)
         self.poke_interval = poke_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

@@ -30,8 +30,8 @@ class HttpTrigger(BaseTrigger):
     ) -> None:
         self.endpoint, self.http_conn_id, self.method = endpoint, http_conn_id, method
         self.request_params, self.headers = dict(request_params or {}), dict(headers or {})
-        self.extra_options = dict(extra_options or {})
-        self.response_error_codes_allowlist = list(response_error_codes_allowlist)
+        self.extra_options: dict[str, Any] = dict(extra_options or {})
+        self.response_error_codes_allowlist: list[str] = list(response_error_codes_allowlist)
         self.poke_interval = poke_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

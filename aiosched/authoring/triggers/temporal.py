@@ -25,7 +25,7 @@ class DateTimeTrigger(BaseTrigger):
     def __init__(self, moment: datetime, end_from_trigger: bool = False) -> None:
         if not isinstance(moment, datetime) or moment.tzinfo is None:
             raise ValueError(f"DateTimeTrigger needs an aware datetime, not {moment!r}: give it a time zone.")
-        self.moment = moment.astimezone(UTC)
+        self.moment: datetime = moment.astimezone(UTC)
         self.end_from_trigger = end_from_trigger
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -36,11 +36,6 @@ class DateTimeTrigger(BaseTrigger):
                 yield TaskSuccessEvent() if self.end_from_trigger else TriggerEvent(self.moment)
                 return
             await asyncio.sleep(min(left, _MAX_SLEEP))
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """See BaseTrigger. Without `end_from_trigger` unless it is set: workers of an older aiosched know no such."""
-        path, kwargs = super().serialize()
-        return path, {name: value for name, value in kwargs.items() if name != "end_from_trigger" or value}
 
 
 class TimeDeltaTrigger(DateTimeTrigger):
@@ -54,5 +49,5 @@ class TimeDeltaTrigger(DateTimeTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """As a DateTimeTrigger, so that the wait does not start again when the trigger is created again."""
-        kwargs = {"moment": self.moment, **({"end_from_trigger": True} if self.end_from_trigger else {})}
+        kwargs = {"moment": self.moment, "end_from_trigger": self.end_from_trigger}
         return f"{DateTimeTrigger.__module__}.{DateTimeTrigger.__qualname__}", kwargs

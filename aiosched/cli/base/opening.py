@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlencode
 
@@ -36,7 +36,9 @@ def list_path(page: str, wanted: WantedRuns, **others: str | float | None) -> st
     The page filters by one type and one tag, and by whole days (UTC): it may show more than the list.
     """
     since = wanted.since or wanted.ended_since
-    until = wanted.until and wanted.until + timedelta(days=1, microseconds=-1)  # the day after, unless at midnight
+    until = wanted.until
+    if isinstance(until, datetime):
+        until += timedelta(days=1, microseconds=-1)  # the day after, unless at midnight
     filters = {
         "state": ",".join(wanted.states),
         "dag_id": wanted.dag_id,

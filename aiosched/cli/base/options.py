@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,6 +13,9 @@ import typer
 
 from aiosched.cli.base.completion import complete_dag, complete_run, complete_task
 from aiosched.cli.base.output import Format
+from aiosched.core.graph.given_texts import TypedConf, read_text
+from aiosched.core.timetables import days
+from aiosched.core.timetables.days import DayOrInstant
 from aiosched.core.values.json_bounds import find_problem
 from aiosched.errors import AioschedError
 
@@ -92,12 +95,16 @@ class UsageProblem(AioschedError):
     exit_code = 2
 
 
-def read_conf(conf: str | None, params: Sequence[str] | None) -> dict[str, Any]:
-    """The run's conf: `--conf` overridden by each `-p key=value`. Raises UsageProblem."""
+def read_conf(conf: str | None, params: Sequence[str] | None) -> TypedConf:
+    """The run's conf: `--conf` overridden by each `-p key=value`. Raises UsageProblem.
+
+    What a value means depends on its param, as far as there is one: see `fitted`.
+    """
     document = read_json(conf, "--conf") if conf else {}
     if not isinstance(document, dict):
         raise UsageProblem(f"--conf must be a JSON object such as '{{\"day\": 1}}', not {conf}.")
-    found = document | read_pairs(params or (), "-p")
+    texts = _texts_of(params or (), "-p")
+    found = TypedConf(document | {key: read_text(text) for key, text in texts.items()}, texts)
     if (problem := find_problem(found, "conf")) is not None:
         raise UsageProblem(f"{problem}.")
     return found
@@ -105,15 +112,16 @@ def read_conf(conf: str | None, params: Sequence[str] | None) -> dict[str, Any]:
 
 def read_pairs(pairs: Sequence[str], option: str) -> dict[str, Any]:
     """`key=value` pairs; a value is parsed as JSON if it is valid JSON, else it is text. Raises UsageProblem."""
-    found: dict[str, Any] = {}
+    return {key: read_text(text) for key, text in _texts_of(pairs, option).items()}
+
+
+def _texts_of(pairs: Sequence[str], option: str) -> dict[str, str]:
+    found: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise UsageProblem(f"{option} {pair}: write it as key=value.")
-        try:
-            found[key] = json.loads(value)
-        except json.JSONDecodeError:
-            found[key] = value
+        found[key] = value
     return found
 
 
@@ -121,27 +129,31 @@ def read_json(text: str, option: str) -> Any:
     """The value of `text`; raises UsageProblem naming the option."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also of numbers and objects that are too long and too deep
         raise UsageProblem(f"{option} is not valid JSON: {error}.") from None
 
 
-def read_instant(text: str, option: str) -> datetime:
-    """An ISO date or time as an aware instant in UTC; UTC is assumed without a zone. Raises UsageProblem."""
-    found = parse_instant(text, option)
-    if found is None:
-        raise UsageProblem(f"{option} {text}: write a date as 2026-01-31 or 2026-01-31T06:00:00+01:00.")
-    return found
+def read_day_or_instant(text: str, option: str) -> DayOrInstant:
+    """A whole day (a date without a time), or an aware instant in UTC; UTC is assumed without a zone.
 
-
-def parse_instant(text: str, option: str) -> datetime | None:
-    """As `read_instant`, but None if `text` is no date."""
+    Raises UsageProblem.
+    """
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        return days.read_day_or_instant(text)
     except ValueError:
-        return None
+        raise UsageProblem(f"{option} {text}: write a date as 2026-01-31 or 2026-01-31T06:00:00+01:00.") from None
     except OverflowError:
-        raise UsageProblem(f"{option} {text} is not in the years 1 to 9999 in UTC: give another instant.") from None
+        raise UsageProblem(out_of_calendar(option, text)) from None
+
+
+def out_of_calendar(option: str, text: str) -> str:
+    """What is wrong with an instant that cannot be stored."""
+    return f"{option} {text} is not in the years 1 to 9999 in UTC: give another instant."
+
+
+def read_instant(text: str, option: str) -> datetime:
+    """An aware instant in UTC, of a day its beginning there; UTC is assumed without a zone. Raises UsageProblem."""
+    return days.start_of(read_day_or_instant(text, option), "UTC")
 
 
 def confirm(question: str, *, yes: bool) -> None:

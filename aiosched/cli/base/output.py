@@ -49,7 +49,7 @@ class RunId(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class ExactInstant:
     """An instant in a column that is not shown relative to now: a logical date, which names its run."""
 
     at: datetime | None
@@ -215,7 +215,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, Exact):
+    if isinstance(value, ExactInstant):
         value = value.at
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -227,7 +227,7 @@ def _cell(value: Any, now: datetime | None = None) -> str:
     match value:
         case None:
             return ""
-        case Exact():
+        case ExactInstant():
             return instant(value.at)
         case RunId() if now is not None:
             return short_run_id(value)

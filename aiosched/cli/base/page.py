@@ -39,6 +39,12 @@ class WebPage:
     url: str
     login: str
     folder: Path
+    token: str | None = None  # that `url` has
+
+    @property
+    def url_without_token(self) -> str:
+        """The same page for whoever is logged in."""
+        return self.url if self.token is None else self.url.replace(f"token={self.token}", "").rstrip("?&")
 
     def open(self) -> bool:
         """Open it in a browser; whether that can be done.
@@ -83,7 +89,7 @@ async def page_at(settings: Settings, db: Database, url: str, path: str = "/") -
     token = new_token()
     await make_link(db, hash_token(token))
     address = f"{url}{path}{'&' if '?' in path else '?'}token={token}"
-    return WebPage(address, "logs in once; again: aiosched web address", settings.core.home)
+    return WebPage(address, "logs in once; again: aiosched web address", settings.core.home, token)
 
 
 def served_address(settings: Settings) -> str:

@@ -108,7 +108,7 @@ async def address(settings: Settings, *, create: bool = False, keep: bool = Fals
         )
     if embedded_dsn(settings.core.home) is None and sys.stderr.isatty():
         talk(f"starting the embedded database in {shown_path(folder)}")
-    server = EmbeddedPostgres(folder)
+    server = EmbeddedPostgres(folder, binaries=settings.database.embedded_binaries)
     async with server as dsn, kept_running(server if keep else None):
         yield dsn
 
@@ -130,7 +130,7 @@ def _as_our_errors(dsn: str) -> Iterator[None]:
 
 
 async def ask(
-    db: Database, request: Request, dag_id: str | None, *, timeout: float | None = None, reason: str | None = None
+    db: Database, request: Request, dag_id: str | None, *, timeout: float | None = None
 ) -> dict[str, Any] | None:
     """Send a request to the owner of `dag_id` (None: of an asset); its answer, or None if the request still waits.
 
@@ -142,7 +142,12 @@ async def ask(
     patience = (ANSWER_SECONDS if timeout is None else timeout) if await any_scheduler_alive(db) else 0.0
     async with said_if_slow("waiting for the scheduler to apply the request"):
         answer = await ask_owner(
-            db, request, dag_id, requested_by=requester(), timeout=patience, reason=reason, keyring=_keyring.get()
+            db,
+            request,
+            dag_id,
+            requested_by=requester(),
+            timeout=patience,
+            keyring=_keyring.get(),
         )
     return answer.result
 
@@ -159,7 +164,7 @@ async def preview(db: Database, request: TaskChange | BackfillCreate, dag_id: st
 
 async def any_scheduler_alive(db: Database) -> bool:
     """Whether a scheduler is alive and can apply requests."""
-    from aiosched.db.queries.status import list_schedulers
+    from aiosched.db.queries.schedulers import list_schedulers
 
     return any(scheduler.alive for scheduler in await list_schedulers(db))
 

@@ -11,8 +11,8 @@ from typer.core import TyperCommand
 def understanding(
     options: Mapping[str, str], words: Mapping[str, Mapping[str, str]] | None = None
 ) -> type[TyperCommand]:
-    """A command class that also accepts `options` (Airflow's name to ours) and other `words` as values of our
-    options."""
+    """A command class that also accepts `options` (Airflow's name to ours; "": it changes nothing here) and other
+    `words` as values of our options."""
 
     class Understanding(TyperCommand):
         spelled: ClassVar[Mapping[str, str]] = options
@@ -26,6 +26,8 @@ def understanding(
             for arg in args:
                 name, equals, value = arg.partition("=")
                 before = translated[-1] if translated else ""
+                if self.spelled.get(name) == "":
+                    continue
                 if name in self.spelled and not equals:
                     translated.append(self.spelled[name])
                 elif name in self.spelled:
@@ -35,3 +37,6 @@ def understanding(
             return translated
 
     return Understanding
+
+
+UNASKED = understanding({"--yes": "", "-y": ""})  # for a command that asks nothing, beside others that do

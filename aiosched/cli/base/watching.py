@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosched.cli.base.output import Exact, RunId, console, duration, instant, talk
+from aiosched.cli.base.output import ExactInstant, RunId, console, duration, instant, talk
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import TimedOut
 
@@ -23,7 +23,7 @@ RUN_COLUMNS: Final[Mapping[str, Callable[[RunRow], Any]]] = {
     "RUN": lambda run: RunId(run.run_id),
     "STATE": lambda run: run.state,
     "TYPE": lambda run: run.run_type,
-    "LOGICAL DATE": lambda run: Exact(run.logical_date),
+    "LOGICAL DATE": lambda run: ExactInstant(run.logical_date),
     "START": lambda run: run.start_date,
     "DURATION": lambda run: duration(run.seconds),
     "REASON": lambda run: run.reason,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Dsn, Limit, Output, PartitionKey, Reason
+from aiosched.cli.base.options import Dsn, Limit, Output
 from aiosched.cli.base.output import Columns, RunId, show_list, show_one, talk
+from aiosched.cli.base.request_options import with_options
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.core.assets.freshness import Freshness
 from aiosched.core.requests.requests import EmitAsset
+from aiosched.core.values.typed_json import readable
 from aiosched.errors import NotFound, did_you_mean
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ _EVENT_COLUMNS: Final[Columns[EventRow]] = {
     "RUN": lambda event: RunId(event.run_id) if event.run_id else None,
     "TASK": lambda event: event.task_id,
     "PARTITION": lambda event: event.partition_key,
-    "EXTRA": lambda event: json.dumps(event.extra),
+    "EXTRA": lambda event: json.dumps(readable(event.extra)),
 }
 
 
@@ -77,28 +80,29 @@ def events(name: Name, limit: Limit = 25, dsn: Dsn = None, output: Output = None
 
 
 @app.command()
+@with_options(EmitAsset, without=("name", "extra"))
 def emit(
     name: Name,
     extra: Annotated[
         str | None,
         typer.Option("--extra", metavar="JSON", help="A JSON object, stored with the event.", show_default=False),
     ] = None,
-    partition_key: PartitionKey = None,
-    reason: Reason = None,
+    *,
+    request: Callable[..., EmitAsset],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Emit an event, which triggers the waiting DAGs as if a task had emitted it."""
-    request = EmitAsset(name=name, extra=_object(extra), partition_key=partition_key)
-    answer = with_database(dsn, lambda db: ask(db, request, None, reason=reason))
+    event = request(name=name, extra=_object(extra))
+    answer = with_database(dsn, lambda db: ask(db, event, None))
     if answer is None:
         say_it_waits(f"The event of {name}", output)
     else:
         talk(f"emitted an event of {name}")
-        fields = {"asset": name, "at": answer["at"], "extra": json.dumps(request.extra)}
-        if partition_key is not None:
-            fields["partition_key"] = partition_key
-        show_one(fields, output, data=answer | {"extra": request.extra})
+        fields = {"asset": name, "at": answer["at"], "extra": json.dumps(event.extra)}
+        if event.partition_key is not None:
+            fields["partition_key"] = event.partition_key
+        show_one(fields, output, data=answer | {"extra": event.extra})
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -16,14 +17,23 @@ from aiosched.cli.base.options import (
     Dsn,
     Limit,
     Output,
-    Param,
     Reason,
-    read_conf,
-    read_instant,
 )
-from aiosched.cli.base.output import Columns, Exact, Format, chosen, counted, is_wide, report, show_list, show_one, talk
+from aiosched.cli.base.output import (
+    Columns,
+    ExactInstant,
+    Format,
+    chosen,
+    counted,
+    is_wide,
+    report,
+    show_list,
+    show_one,
+    talk,
+)
+from aiosched.cli.base.request_options import typed_conf, with_options
 from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
-from aiosched.cli.base.spellings import understanding
+from aiosched.cli.base.spellings import UNASKED, understanding
 from aiosched.core.creation.backfills import Rerun
 from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
 from aiosched.errors import TimedOut
@@ -54,8 +64,8 @@ COLUMNS: Final[Columns[BackfillRow]] = {
     "ID": lambda row: row.id,
     "DAG": lambda row: row.dag_id,
     "STATE": lambda row: row.state,
-    "FROM": lambda row: Exact(row.from_date),
-    "TO": lambda row: Exact(row.to_date),
+    "FROM": lambda row: ExactInstant(row.from_date),
+    "TO": lambda row: ExactInstant(row.to_date),
     "RUNS": lambda row: f"{row.finished} of {row.total}",
     "FAILED": lambda row: row.failed,
     "CREATED": lambda row: row.created_at,
@@ -63,18 +73,10 @@ COLUMNS: Final[Columns[BackfillRow]] = {
 
 
 @app.command(cls=understanding(_AIRFLOW_OPTIONS, _AIRFLOW_WORDS))
+@with_options(BackfillCreate)
 def create(
     dag_id: DagId,
-    first: Annotated[str, typer.Option("--from", metavar="T", help="First logical date.", show_default=False)],
-    final: Annotated[str, typer.Option("--to", metavar="T", help="Last logical date, inclusive.", show_default=False)],
-    rerun: Annotated[Rerun, typer.Option("--rerun", help="Existing runs to run again.")] = Rerun.MISSING,
-    max_active: Annotated[
-        int, typer.Option("--max-active", min=1, max=10_000, metavar="N", help="Maximum number of concurrent runs.")
-    ] = 10,
-    backwards: Annotated[bool, typer.Option("--backwards", help="From the newest date to the oldest.")] = False,
-    conf: Conf = None,
-    param: Param = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would happen at each date.")] = False,
+    request: Callable[..., BackfillCreate],
     watch: Annotated[bool, typer.Option("--watch", help="Follow it until it ends; exit 1 if a run fails.")] = False,
     timeout: Annotated[
         float | None,
@@ -82,28 +84,22 @@ def create(
             "--timeout", min=0, metavar="SECONDS", help="With --watch: seconds to wait at most; then exit 124."
         ),
     ] = None,
-    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Create runs for past dates; the scheduler runs them under a limit of their own."""
-    request = BackfillCreate(
-        first=read_instant(first, "--from"),
-        final=read_instant(final, "--to"),
-        rerun=rerun,
-        max_active_runs=max_active,
-        backwards=backwards,
-        conf=read_conf(conf, param),
-        dry_run=dry_run,
-    )
+    backfill = request()
 
     async def work(db: Database) -> tuple[dict[str, Any] | None, BackfillRow | None]:
+        from aiosched.db.names.params import fitted_conf
         from aiosched.db.queries.queries import get_dag
 
+        nonlocal backfill
         await get_dag(db, dag_id)
-        if dry_run:
-            return await preview(db, request, dag_id), None
-        answer = await ask(db, request, dag_id, reason=reason)
+        backfill = request(conf=await fitted_conf(db, dag_id, typed_conf(request)))
+        if backfill.dry_run:
+            return await preview(db, backfill, dag_id), None
+        answer = await ask(db, backfill, dag_id)
         if answer is None or not watch:
             return answer, None
         talk(f"backfill {answer['id']} of {dag_id}: {_fates(answer)}")
@@ -125,7 +121,8 @@ def create(
         show_list(_ends(rows) if is_long else rows, columns, output, empty="no dates")
         if is_long:
             talk(f"the first and last of {len(rows)} dates; all with --wide")
-        talk(("would be: " if dry_run else f"backfill {answer['id']} of {dag_id}: ") + _fates(answer))
+        talk(("would be: " if backfill.dry_run else f"backfill {answer['id']} of {dag_id}: ") + _fates(answer))
+        _say_what_is_meant(answer)
     else:
         show_one({}, output, data=answer)
 
@@ -162,25 +159,24 @@ def show(number: Number, dsn: Dsn = None, output: Output = None) -> None:
 @app.command()
 def pause(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Pause a backfill: start no further runs; running ones continue."""
-    _request(BackfillPause(id=number), "paused", reason, dsn, output)
+    _request(BackfillPause(number, reason=reason), "paused", dsn, output)
 
 
 @app.command()
 def resume(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Resume a paused backfill."""
-    _request(BackfillResume(id=number), "resumed", reason, dsn, output)
+    _request(BackfillResume(number, reason=reason), "resumed", dsn, output)
 
 
-@app.command()
+@app.command(cls=UNASKED)
 def cancel(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Cancel a backfill: its queued runs fail, running ones continue."""
-    _request(BackfillCancel(id=number), "cancelled", reason, dsn, output)
+    _request(BackfillCancel(number, reason=reason), "cancelled", dsn, output)
 
 
 def _request(
     request: BackfillPause | BackfillResume | BackfillCancel,
     done: str,
-    reason: str | None,
     dsn: str | None,
     output: Format | None,
 ) -> None:
@@ -188,7 +184,7 @@ def _request(
 
     async def work(db: Database) -> tuple[dict[str, Any], BackfillRow] | None:
         row = await get_backfill(db, request.id)
-        answer = await ask(db, request, row.dag_id, reason=reason)
+        answer = await ask(db, request, row.dag_id)
         return None if answer is None else (answer, await get_backfill(db, request.id))
 
     changed = with_database(dsn, work)
@@ -234,6 +230,14 @@ def _fields(row: BackfillRow) -> dict[str, Any]:
     }
 
 
+def _say_what_is_meant(answer: Mapping[str, Any]) -> None:
+    """Say which instants were meant, and what is left out."""
+    first, final = (f"{datetime.fromisoformat(answer[end]):%Y-%m-%d %H:%M:%S}" for end in ("from", "to"))
+    talk(f"of logical dates from {first} to {final} in {answer['timezone']}")
+    if (left_out := answer["left_out"]) is not None:
+        talk(f"left out from {left_out['logical_date']} on: {left_out['reason']}")
+
+
 def _ends(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The first and the last dates."""
     return [*rows[: _MOST_DATES // 2], *rows[-(_MOST_DATES // 2) :]]
@@ -259,9 +263,9 @@ def as_in_airflow_2(
     """Airflow 2's spelling of `backfill create`, which follows the backfill until it ends."""
     rerun = Rerun.ALL if reset else Rerun.FAILED if rerun_failed else Rerun.MISSING
     create(
-        dag_id,
-        first,
-        final or first,
+        dag_id=dag_id,
+        first=first,
+        final=final or first,
         rerun=rerun,
         backwards=backwards,
         conf=conf,

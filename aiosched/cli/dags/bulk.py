@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,9 +12,9 @@ import typer
 
 from aiosched.cli.base.options import Dsn, Output, Reason, UsageProblem, Yes, confirm
 from aiosched.cli.base.output import Columns, Format, RunId, chosen, counted, show_list, show_one, talk
+from aiosched.cli.base.request_options import option_of
 from aiosched.cli.base.session import ask, preview, with_database
 from aiosched.cli.dags import lists
-from aiosched.cli.dags.clearing import DryRun, OnlyFailed
 from aiosched.core.requests.bulk import Action, BulkTotal, BulkVerb, DagRequest, Selected, requests_of
 from aiosched.core.requests.requests import Clear, MarkTasks
 from aiosched.errors import NotFound, Refused
@@ -40,6 +40,8 @@ To = Annotated[
 Note = Annotated[
     str | None, typer.Option("--note", metavar="TEXT", help="For note: at most 1,000 characters; '' removes it.")
 ]
+OnlyFailed = Annotated[bool, option_of(Clear, "only_failed")]
+DryRun = Annotated[bool, option_of(Clear, "dry_run")]
 Most = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="Refuse if more than so many match.")
 ]
@@ -186,7 +188,10 @@ def _act(
         confirm(f"{action.verb.capitalize()} {_summary(seen)}?", yes=False)
 
     async def apply(db: Database) -> BulkTotal:
-        return await _total(wanted, lambda each: ask(db, each.request, each.dag_id, reason=reason))
+        def asked(each: DagRequest) -> Awaitable[dict[str, Any] | None]:
+            return ask(db, msgspec.structs.replace(each.request, reason=reason), each.dag_id)
+
+        return await _total(wanted, asked)
 
     done = with_database(dsn, apply)
     _show(done, output)

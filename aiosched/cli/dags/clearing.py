@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import msgspec
 import typer
 
 from aiosched.cli.base.options import (
     DagId,
     Dsn,
-    MapIndex,
     Output,
-    Reason,
     RunRef,
     TaskId,
     UsageProblem,
     Yes,
     confirm,
-    read_instant,
+    read_day_or_instant,
 )
 from aiosched.cli.base.output import Columns, Format, RunId, chosen, counted, show_list, show_one, talk
+from aiosched.cli.base.request_options import option_of, with_options
 from aiosched.cli.base.session import ask, preview, say_it_waits, with_database
-from aiosched.core.requests.requests import Clear, MarkRun, MarkTasks
+from aiosched.core.requests.requests import Clear, MarkRun, MarkTask, MarkTasks
 from aiosched.core.values.states import RunState, TaskState
 
 if TYPE_CHECKING:
@@ -47,40 +46,10 @@ class MarkState(StrEnum):
     QUEUED = "queued"
 
 
-Run = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--run",
-        "-r",
-        metavar="RUN",
-        help="Run id, logical date, latest, latest-failed or latest-backfill; may be repeated.",
-    ),
-]
-Upstream = Annotated[bool, typer.Option("--upstream", "-u", help="Also all tasks upstream of the chosen ones.")]
-Downstream = Annotated[bool, typer.Option("--downstream", "-d", help="Also all tasks downstream of the chosen ones.")]
-OnlyFailed = Annotated[bool, typer.Option("--only-failed", "-f", help="Only failed and upstream-failed instances.")]
-OnlyRunning = Annotated[bool, typer.Option("--only-running", help="Only running ones.")]
-Past = Annotated[bool, typer.Option("--past", help="Also in all runs with an earlier logical date.")]
-Future = Annotated[bool, typer.Option("--future", help="Also in all runs with a later logical date.")]
-PreventRunning = Annotated[
-    bool, typer.Option("--prevent-running", help="Refuse if tasks are running, instead of stopping them.")
-]
-Newest = Annotated[
-    bool,
-    typer.Option(
-        "--newest-version", help="Run them with the newest version of the DAG; not for runs that are running."
-    ),
-]
-Dependents = Annotated[
-    bool,
-    typer.Option(
-        "--dependents/--no-dependents", help="Also the tasks in other DAGs that ExternalTaskMarkers point to."
-    ),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
-From = Annotated[str | None, typer.Option("--from", metavar="T", help="Runs from this logical date, inclusive.")]
-To = Annotated[str | None, typer.Option("--to", metavar="T", help="Runs up to this logical date, inclusive.")]
-
+_OF_SOME_TASKS: Final = (
+    "run_ids", "first", "final", "past", "future", "task_ids", "pattern", "map_index", "upstream", "downstream",
+    "only_running",
+)  # fmt: skip
 _COLUMNS: Final[Columns[Mapping[str, Any]]] = {
     "RUN": lambda row: RunId(row["run_id"]),
     "TASK": lambda row: row["task_id"] if row["map_index"] < 0 else f"{row['task_id']}[{row['map_index']}]",
@@ -89,56 +58,32 @@ _COLUMNS: Final[Columns[Mapping[str, Any]]] = {
 }
 
 
+@with_options(Clear, without=("run_ids", "first", "final", "task_ids", "pattern"))
 def clear_tasks(
     dag_id: DagId,
-    run: Run = None,
-    first: From = None,
-    final: To = None,
+    run: Annotated[list[str] | None, option_of(Clear, "run_ids")] = None,
+    first: Annotated[str | None, option_of(Clear, "first")] = None,
+    final: Annotated[str | None, option_of(Clear, "final")] = None,
     task: Annotated[
         str | None, typer.Option("--task", "-t", metavar="REGEX", help="Tasks whose whole id matches: load, load_.*")
     ] = None,
-    pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="REGEX", help="Tasks whose id matches in some part.")
-    ] = None,
-    task_id: Annotated[
-        list[str] | None,
-        typer.Option("--task-id", metavar="TASK", help="This task, group or instance (load[3]); may be repeated."),
-    ] = None,
-    map_index: MapIndex = None,
-    upstream: Upstream = False,
-    downstream: Downstream = False,
-    only_failed: OnlyFailed = False,
-    only_running: OnlyRunning = False,
-    past: Past = False,
-    future: Future = False,
-    prevent_running: PreventRunning = False,
-    newest_version: Newest = False,
-    dependents: Dependents = True,
-    dry_run: DryRun = False,
+    pattern: Annotated[str | None, option_of(Clear, "pattern")] = None,
+    task_id: Annotated[list[str] | None, option_of(Clear, "task_ids")] = None,
+    *,
+    request: Callable[..., Clear],
     yes: Yes = False,
-    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Clear task instances so that they run again; in all runs of the DAG without --run, --from and --to."""
-    request = Clear(
-        first=None if first is None else read_instant(first, "--from"),
-        final=None if final is None else read_instant(final, "--to"),
-        task_ids=tuple(task_id) if task_id else None,
+    of_runs = partial(
+        request,
+        first=None if first is None else read_day_or_instant(first, "--from"),
+        final=None if final is None else read_day_or_instant(final, "--to"),
+        task_ids=task_id or None,
         pattern=_pattern(task, pattern),
-        map_index=map_index,
-        upstream=upstream,
-        downstream=downstream,
-        only_failed=only_failed,
-        only_running=only_running,
-        past=past,
-        future=future,
-        prevent_running=prevent_running,
-        newest_version=newest_version,
-        dependents=dependents,
-        dry_run=dry_run,
     )
-    _change(dag_id, request, run, reason, yes=yes, dsn=dsn, output=output)
+    _change(dag_id, of_runs, run, yes=yes, dsn=dsn, output=output)
 
 
 def _pattern(whole: str | None, part: str | None) -> str | None:
@@ -148,68 +93,44 @@ def _pattern(whole: str | None, part: str | None) -> str | None:
     raise UsageProblem("--task matches whole ids, --pattern parts of them: give one of the two.")
 
 
+@with_options(Clear, without=_OF_SOME_TASKS)
 def clear_runs(
     dag_id: DagId,
     run: RunRef = "latest",
-    only_failed: OnlyFailed = False,
-    prevent_running: PreventRunning = False,
-    newest_version: Newest = False,
-    dependents: Dependents = True,
-    dry_run: DryRun = False,
+    *,
+    request: Callable[..., Clear],
     yes: Yes = False,
-    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Clear a whole run so that it runs again."""
-    request = Clear(
-        only_failed=only_failed,
-        prevent_running=prevent_running,
-        newest_version=newest_version,
-        dependents=dependents,
-        dry_run=dry_run,
-    )
-    _change(dag_id, request, [run], reason, yes=yes, dsn=dsn, output=output)
+    _change(dag_id, request, [run], yes=yes, dsn=dsn, output=output)
 
 
+@with_options(MarkTask, without=("run_id", "task_id", "state"))
 def mark_task(
     dag_id: DagId,
     run: RunRef,
     task_id: TaskId,
     state: Annotated[TaskMark, typer.Argument(help="The state to set.")],
-    map_index: MapIndex = None,
-    upstream: Upstream = False,
-    downstream: Downstream = False,
-    only_failed: OnlyFailed = False,
-    only_running: OnlyRunning = False,
-    past: Past = False,
-    future: Future = False,
-    dry_run: DryRun = False,
-    reason: Reason = None,
+    request: Callable[..., MarkTask],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Set a task instance to success, failed or skipped; failed tasks downstream run again."""
-    request = MarkTasks(
-        task_ids=(task_id,),
-        map_index=map_index,
-        upstream=upstream,
-        downstream=downstream,
-        only_failed=only_failed,
-        only_running=only_running,
-        past=past,
-        future=future,
-        dry_run=dry_run,
-        state=TaskState(state),
-    )
-    _change(dag_id, request, [run], reason, yes=True, dsn=dsn, output=output)
+
+    def of_runs(run_ids: Sequence[str]) -> MarkTasks:
+        return request(run_ids[0], task_id, TaskState(state)).of_many()
+
+    _change(dag_id, of_runs, [run], yes=True, dsn=dsn, output=output)
 
 
+@with_options(MarkRun, without=("run_id", "state"))
 def mark_run(
     dag_id: DagId,
     run: RunRef,
     state: Annotated[MarkState, typer.Argument(help="The state to set.")],
-    reason: Reason = None,
+    request: Callable[..., MarkRun],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -218,7 +139,7 @@ def mark_run(
 
     async def work(db: Database) -> dict[str, Any] | None:
         found = await find_run(db, dag_id, run)
-        return await ask(db, MarkRun(run_id=found.run_id, state=RunState(state)), dag_id, reason=reason)
+        return await ask(db, request(found.run_id, RunState(state)), dag_id)
 
     answer = with_database(dsn, work)
     if answer is None:
@@ -230,43 +151,42 @@ def mark_run(
 
 def _change(
     dag_id: str,
-    request: Clear | MarkTasks,
+    request: Callable[[Any], Clear | MarkTasks],
     runs: Sequence[str] | None,
-    reason: str | None,
     *,
     yes: bool,
     dsn: str | None,
     output: Format | None,
 ) -> None:
-    """Preview, ask for confirmation if needed, then change."""
+    """Preview the request of the ids of `runs`, ask for confirmation if needed, then change."""
 
     async def read(db: Database) -> tuple[Clear | MarkTasks, dict[str, Any]]:
         from aiosched.db.queries.queries import find_run, get_dag
 
         await get_dag(db, dag_id)
-        ids = None if runs is None else tuple([(await find_run(db, dag_id, run)).run_id for run in runs])
-        meant = msgspec.structs.replace(request, run_ids=ids)
+        ids = None if runs is None else [(await find_run(db, dag_id, run)).run_id for run in runs]
+        meant = request(ids)
         return meant, await preview(db, meant, dag_id)
 
     meant, seen = with_database(dsn, read)
     if not seen["count"]:
-        talk("nothing matches" + ("" if request.pattern is None else "; --pattern matches parts of ids"))
+        talk("nothing matches" + ("" if meant.pattern is None else "; --pattern matches parts of ids"))
         _show(seen, output)
         return
-    if request.dry_run:
+    if meant.dry_run:
         _show(seen, output)
         if (more := seen["count"] - len(seen["instances"])) > 0:
             talk(f"and {more} more")
-        talk(f"would {'clear' if isinstance(request, Clear) else 'mark'} {_summary(seen)}")
+        talk(f"would {'clear' if isinstance(meant, Clear) else 'mark'} {_summary(seen)}")
         return
     if not yes:
         confirm(f"Clear {_summary(seen)} of {dag_id}?", yes=False)
-    answer = with_database(dsn, lambda db: ask(db, meant, dag_id, reason=reason))
+    answer = with_database(dsn, lambda db: ask(db, meant, dag_id))
     if answer is None:
         say_it_waits("The request", output)
         return
     _show(answer, output)
-    talk(f"{'cleared' if isinstance(request, Clear) else f'marked {request.state}:'} {_summary(answer)}")
+    talk(f"{'cleared' if isinstance(meant, Clear) else f'marked {meant.state}:'} {_summary(answer)}")
 
 
 def _show(answer: Mapping[str, Any], output: Format | None) -> None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from aiosched.cli.base.file_values import file_values, parse
@@ -27,12 +28,13 @@ from aiosched.cli.base.options import (
     PartitionKey,
     UsageProblem,
     read_conf,
-    read_instant,
+    read_day_or_instant,
     read_pairs,
 )
 from aiosched.cli.base.output import Columns, Format, chosen, duration, show_data, show_list, talk
-from aiosched.cli.base.session import load, open_database, shown_path
-from aiosched.errors import ConfigError, DagError, NotFound, did_you_mean
+from aiosched.cli.base.session import has_database, load, open_database, shown_path
+from aiosched.core.timetables.days import start_of
+from aiosched.errors import ConfigError, DagError, DatabaseError, NotFound, did_you_mean
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -49,7 +51,8 @@ if TYPE_CHECKING:
 def run_once(
     dag_id: DagId,
     date: Annotated[
-        str | None, typer.Argument(metavar="DATE", help="The run's logical date; UTC without a zone.")
+        str | None,
+        typer.Argument(metavar="DATE", help="The run's logical date; of a day its beginning."),
     ] = None,
     param: Param = None,
     conf: Conf = None,
@@ -63,18 +66,21 @@ def run_once(
     output: Output = None,
 ) -> None:
     """Run one DAG run in this process, without a database; exit 1 if it fails."""
-    from aiosched.executors.dag_test.dag_test import run_dag_test
+    from aiosched.core.graph.given_texts import fitted
+    from aiosched.executors.dag_test import run_dag_test
 
     loaded = load(core__dags_folder=dags)
     _log_for_people(loaded.settings)
     document = read_conf(conf, param)
     mocks = read_pairs(mock or (), "--mock")
-    logical_date = read_instant(date, "DATE") if date else None
+    given = read_day_or_instant(date, "DATE") if date else None
     with contextlib.redirect_stdout(sys.stderr):  # what tasks print goes to stderr; stdout has only the result
         dag = find_dag(dag_id, loaded.settings)
         _known_tasks(dag, [*mocks, *([task] if task else [])])
+        logical_date = None if given is None else start_of(given, dag.timezone)
         options: dict[str, Any] = {"logical_date": logical_date, "partition_key": partition_key}
-        result = asyncio.run(run_dag_test(dag, conf=document, mocks=mocks, only_task=task, **options))
+        given_conf = fitted(document, {name: one.to_spec() for name, one in dag.params.declared().items()})
+        result = asyncio.run(run_dag_test(dag, conf=given_conf, mocks=mocks, only_task=task, **options))
     if chosen(output) in (Format.JSON, Format.YAML):
         tasks = [
             {"task_id": t.task_id, "map_index": t.map_index, "state": t.state, "try_number": t.try_number}
@@ -116,12 +122,14 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
     Raises NotFound naming similar ids and files that cannot be imported, ConfigError if there is no such folder,
     DagError with the code frame if a file that mentions it cannot be imported.
     """
+    from aiosched.airflow.finder import install
     from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
     from aiosched.authoring.dag.loader import load_file
     from aiosched.authoring.dag.sources import finder
     from aiosched.parsing.tracebacks import file_error
 
     use_defaults(AuthoringDefaults.of(settings))
+    install(settings.core.airflow)
     files = _dag_files(settings)
     root: Path | None = None
     seen: list[str] = []
@@ -153,10 +161,12 @@ def find_dag(dag_id: str, settings: Settings) -> DAG:
 
 def load_dag(dag_id: str, root: Path, file: str, settings: Settings) -> DAG:
     """The DAG that a file below `root` defines. Raises NotFound."""
+    from aiosched.airflow.finder import install
     from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
     from aiosched.authoring.dag.loader import load_file
 
     use_defaults(AuthoringDefaults.of(settings))
+    install(settings.core.airflow)
     path, member = root / file, None
     if not path.exists():  # a module in an archive
         path, member = path.parent, path.name
@@ -267,7 +277,7 @@ async def _from_database(dag_id: str, dsn: str | None, now: datetime) -> tuple[D
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class FileCheck:
     """The result for one file."""
 
     file: str
@@ -281,7 +291,7 @@ class Checked:
         return "ok" if self.error is None else "error"
 
 
-_CHECK_COLUMNS: Final[Columns[Checked]] = {
+_CHECK_COLUMNS: Final[Columns[FileCheck]] = {
     "FILE": lambda c: c.file,
     "STATUS": lambda c: c.status,
     "DAGS": lambda c: c.dags,
@@ -303,7 +313,7 @@ def check(
     for path in wanted:
         if not path.exists():
             raise NotFound(f"There is no {shown_path(path)}.")
-    found = [_checked(parsed) for parsed in asyncio.run(parse(wanted, settings))]
+    found = [_checked(parsed) for parsed in asyncio.run(_parsed(wanted, settings))]
     show_list(found, _CHECK_COLUMNS, output, empty="no DAG files here")
     if chosen(output) in (Format.TABLE, Format.PLAIN):
         _report_details(found)
@@ -312,12 +322,34 @@ def check(
         raise typer.Exit(1)
 
 
-def _checked(parsed: ParsedFile) -> Checked:
+async def _parsed(paths: list[Path], settings: Settings) -> list[ParsedFile]:
+    """The outcomes of parsing, with warnings of pools that do not exist, if there is a database that knows them."""
+    from aiosched.core.graph.spec import DEFAULT_POOL
+    from aiosched.db.statements.dags import known_pools
+    from aiosched.parsing.claims import pool_warnings
+
+    results = await parse(paths, settings)
+    used = {pool for result in results for dag in result.dags for pool in dag.pools} - {DEFAULT_POOL}
+    if not used or not has_database(settings):
+        return results
+    try:
+        async with open_database(settings) as db, db.acquire() as conn:
+            known = {DEFAULT_POOL, *await known_pools(conn, used)}
+    except DatabaseError as error:
+        talk(f"warning: whether there are the pools {', '.join(sorted(used))} is unknown: {error}")
+        return results
+    return [
+        msgspec.structs.replace(result, warnings=(*result.warnings, *pool_warnings(result.dags, known)))
+        for result in results
+    ]
+
+
+def _checked(parsed: ParsedFile) -> FileCheck:
     ids = tuple(dag.dag_id for dag in parsed.dags)
-    return Checked(parsed.name, ids, parsed.seconds, parsed.warnings, parsed.error)
+    return FileCheck(parsed.name, ids, parsed.seconds, parsed.warnings, parsed.error)
 
 
-def _report_details(found: list[Checked]) -> None:
+def _report_details(found: list[FileCheck]) -> None:
     for checked in found:
         for warning in checked.warnings:
             talk(f"warning: {checked.file}: {warning}")

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from aiosched.cli.base.opening import Open, open_page, page_path
@@ -18,12 +19,11 @@ from aiosched.cli.base.options import (
     Limit,
     Output,
     Param,
-    PartitionKey,
     Reason,
     Yes,
     confirm,
     read_conf,
-    read_instant,
+    read_day_or_instant,
 )
 from aiosched.cli.base.output import (
     Columns,
@@ -37,14 +37,18 @@ from aiosched.cli.base.output import (
     talk,
     write,
 )
+from aiosched.cli.base.request_options import option_of, with_options
 from aiosched.cli.base.session import ask, say_it_waits, with_database
+from aiosched.cli.base.spellings import UNASKED
 from aiosched.cli.base.watching import follow, run_fields
 from aiosched.cli.dags import backfill, dag_files, lists
+from aiosched.core.graph.given_texts import TypedConf
 from aiosched.core.requests.requests import DeleteDag, Pause, ReleaseDag, Trigger, Unpause
 from aiosched.core.requests.stored import verb_of
 from aiosched.errors import Refused, TimedOut
 
 if TYPE_CHECKING:
+    from aiosched.core.timetables.days import DayOrInstant
     from aiosched.db.queries.queries import DagListRow, RunRow
     from aiosched.db.server.engine import Database
 
@@ -52,6 +56,7 @@ app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="DAGs: list, trigger, pause, test, check."
 )
 
+_SPELLED_BY_TRIGGER: Final = ("conf", "logical_date", "run_id", "run_after", "partition_key", "triggered_by")
 _PAGE: Final = 500
 _COLUMNS: Final[Columns[DagListRow]] = {
     "DAG": lambda row: row.dag_id,
@@ -70,6 +75,8 @@ def list_(
         str | None,
         typer.Argument(metavar="PATTERN", help="Only ids that match this, with * and ?.", show_default=False),
     ] = None,
+    tag: lists.OfTag = None,
+    owner: lists.OfOwner = None,
     stale: Annotated[bool, typer.Option("--stale", help="Include DAGs whose file is gone.")] = False,
     dsn: Dsn = None,
     output: Output = None,
@@ -80,13 +87,20 @@ def list_(
     async def every_page(db: Database) -> list[DagListRow]:
         found: list[DagListRow] = []
         while page := await list_dags(
-            db, pattern=pattern, stale=stale, after=(found[-1].dag_id, None) if found else None, limit=_PAGE
+            db,
+            pattern=pattern,
+            tags=tag or (),
+            owner=owner,
+            stale=stale,
+            after=(found[-1].dag_id, None) if found else None,
+            limit=_PAGE,
         ):
             found += page
         return found
 
     rows = with_database(dsn, every_page)
-    show_list(rows, _COLUMNS, output, empty=f"no DAG matches {pattern}" if pattern else "no DAGs yet")
+    empty = f"no DAG matches {pattern}" if pattern else "no such DAGs" if tag or owner else "no DAGs yet"
+    show_list(rows, _COLUMNS, output, empty=empty)
 
 
 @app.command()
@@ -197,20 +211,17 @@ def errors(dsn: Dsn = None, output: Output = None) -> None:
 
 
 @app.command(no_args_is_help=True)
+@with_options(Trigger, without=_SPELLED_BY_TRIGGER)
 def trigger(
     dag_id: DagId,
-    logical_date: Annotated[
-        str | None,
-        typer.Option("--logical-date", "-e", metavar="T", help="The run's logical date; UTC without a zone."),
-    ] = None,
-    run_id: Annotated[str | None, typer.Option("--run-id", "-r", metavar="R", help="The run's id.")] = None,
-    run_after: Annotated[
-        str | None, typer.Option("--run-after", metavar="T", help="The earliest start of the run; UTC without a zone.")
-    ] = None,
-    partition_key: PartitionKey = None,
+    logical_date: Annotated[str | None, option_of(Trigger, "logical_date")] = None,
+    run_id: Annotated[str | None, option_of(Trigger, "run_id")] = None,
+    run_after: Annotated[str | None, option_of(Trigger, "run_after")] = None,
+    partition_key: Annotated[str | None, option_of(Trigger, "partition_key")] = None,
     param: Param = None,
     conf: Conf = None,
-    unpause: Annotated[bool, typer.Option("--unpause", help="Unpause the DAG first.")] = False,
+    *,
+    request: Callable[..., Trigger],
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Follow the run; exit 1 if it fails.")] = False,
     timeout: Annotated[
         float | None,
@@ -222,21 +233,15 @@ def trigger(
             show_default=False,
         ),
     ] = None,
-    reason: Reason = None,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Trigger a new run. Refused (exit 4) while the DAG is paused."""
-    date = None if logical_date is None else read_instant(logical_date, "--logical-date").replace(microsecond=0)
-    request = Trigger(
-        conf=read_conf(conf, param),
-        logical_date=date,
-        run_id=run_id,
-        run_after=None if run_after is None else read_instant(run_after, "--run-after"),
-        partition_key=partition_key,
-        unpause=unpause,
-    )
-    finished = with_database(dsn, lambda db: _trigger(db, dag_id, request, reason, wait, timeout, output))
+    date = None if logical_date is None else read_day_or_instant(logical_date, "--logical-date")
+    begin = None if run_after is None else read_day_or_instant(run_after, "--run-after")
+    typed = read_conf(conf, param)
+    asked = request(conf=typed, run_id=run_id, partition_key=partition_key)
+    finished = with_database(dsn, lambda db: _trigger(db, dag_id, asked, typed, date, begin, wait, timeout, output))
     if finished is not None and finished.state == "failed":
         raise typer.Exit(1)
 
@@ -245,12 +250,19 @@ async def _trigger(
     db: Database,
     dag_id: str,
     request: Trigger,
-    reason: str | None,
+    typed: TypedConf,
+    date: DayOrInstant | None,
+    begin: DayOrInstant | None,
     wait: bool,
     timeout: float | None,
     output: Format | None,
 ) -> RunRow | None:
-    """Request the run, write it, and follow it if `wait`. None if the request was not applied or `wait` is not set."""
+    """Request the run, write it, and follow it if `wait`. None if the request was not applied or `wait` is not set.
+
+    `date` is its logical date and `begin` its earliest start; of a day its beginning in the DAG's time zone is meant.
+    """
+    from aiosched.db.names.days import span_of
+    from aiosched.db.names.params import fitted_conf
     from aiosched.db.queries.queries import count_tasks, find_run, get_dag
 
     row = await get_dag(db, dag_id)
@@ -259,7 +271,15 @@ async def _trigger(
             f"DAG {dag_id!r} is paused, so the run would wait. Add --unpause, or first: aiosched dags unpause {dag_id}"
         )
     started = time.monotonic()
-    answer = await ask(db, request, dag_id, timeout=timeout, reason=reason)
+    logical_date, _ = await span_of(db, dag_id, date, None)
+    run_after, _ = await span_of(db, dag_id, begin, None)
+    request = msgspec.structs.replace(
+        request,
+        conf=await fitted_conf(db, dag_id, typed),
+        logical_date=None if logical_date is None else logical_date.replace(microsecond=0),
+        run_after=run_after,
+    )
+    answer = await ask(db, request, dag_id, timeout=timeout)
     if answer is None:
         say_it_waits(f"The request for a run of {dag_id}", output)
         if wait:
@@ -274,37 +294,37 @@ async def _trigger(
 
 
 @dataclass(frozen=True, slots=True)
-class Switched:
+class PauseResult:
     """The result of `pause` or `unpause` for one DAG."""
 
     dag_id: str
     result: str  # paused, unpaused, "was paused already", "waits for a scheduler"
 
 
-@app.command()
+@app.command(cls=UNASKED)
 def pause(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Pause DAGs (an id, or a pattern with * and ?): no new runs; running ones continue."""
-    _switch(Pause(), dag_id, reason, dsn, output)
+    _switch(Pause(reason=reason), dag_id, dsn, output)
 
 
-@app.command()
+@app.command(cls=UNASKED)
 def unpause(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Unpause DAGs (an id, or a pattern with * and ?)."""
-    _switch(Unpause(), dag_id, reason, dsn, output)
+    _switch(Unpause(reason=reason), dag_id, dsn, output)
 
 
-def _switch(request: Pause | Unpause, pattern: str, reason: str | None, dsn: str | None, output: Format | None) -> None:
+def _switch(request: Pause | Unpause, pattern: str, dsn: str | None, output: Format | None) -> None:
     from aiosched.db.queries.queries import get_dag, matching_dags
 
     verb = verb_of(type(request))
 
-    async def one(db: Database, dag_id: str) -> Switched:
+    async def one(db: Database, dag_id: str) -> PauseResult:
         if (await get_dag(db, dag_id)).is_paused is (verb == "pause"):
-            return Switched(dag_id, f"was {verb}d already")
-        answer = await ask(db, request, dag_id, reason=reason)
-        return Switched(dag_id, "waits for a scheduler" if answer is None else f"{verb}d")
+            return PauseResult(dag_id, f"was {verb}d already")
+        answer = await ask(db, request, dag_id)
+        return PauseResult(dag_id, "waits for a scheduler" if answer is None else f"{verb}d")
 
-    async def every(db: Database) -> list[Switched]:
+    async def every(db: Database) -> list[PauseResult]:
         return await _few_at_a_time([_later(one, db, dag_id) for dag_id in await matching_dags(db, pattern)])
 
     done = with_database(dsn, every)
@@ -314,15 +334,15 @@ def _switch(request: Pause | Unpause, pattern: str, reason: str | None, dsn: str
 
 
 def _later(
-    work: Callable[[Database, str], Awaitable[Switched]], db: Database, dag_id: str
-) -> Callable[[], Awaitable[Switched]]:
+    work: Callable[[Database, str], Awaitable[PauseResult]], db: Database, dag_id: str
+) -> Callable[[], Awaitable[PauseResult]]:
     return lambda: work(db, dag_id)
 
 
-async def _few_at_a_time(jobs: list[Callable[[], Awaitable[Switched]]]) -> list[Switched]:
+async def _few_at_a_time(jobs: list[Callable[[], Awaitable[PauseResult]]]) -> list[PauseResult]:
     gate = asyncio.Semaphore(4)
 
-    async def through(job: Callable[[], Awaitable[Switched]]) -> Switched:
+    async def through(job: Callable[[], Awaitable[PauseResult]]) -> PauseResult:
         async with gate:
             return await job()
 
@@ -339,7 +359,7 @@ def delete(dag_id: DagId, yes: Yes = False, reason: Reason = None, dsn: Dsn = No
 
     async def work(db: Database) -> bool:
         await get_dag(db, dag_id)
-        return await ask(db, DeleteDag(), dag_id, timeout=60.0, reason=reason) is not None
+        return await ask(db, DeleteDag(reason=reason), dag_id, timeout=60.0) is not None
 
     if with_database(dsn, work):
         talk(f"deleted DAG {dag_id}")
@@ -355,7 +375,7 @@ def release(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Outpu
 
     async def work(db: Database) -> bool:
         await get_dag(db, dag_id)
-        return await ask(db, ReleaseDag(), dag_id, reason=reason) is not None
+        return await ask(db, ReleaseDag(reason=reason), dag_id) is not None
 
     if with_database(dsn, work):
         talk(f"released DAG {dag_id}: its scheduler tries it again")

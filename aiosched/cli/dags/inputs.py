@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -11,15 +12,14 @@ from aiosched.cli.base.options import (
     DagId,
     Dsn,
     Limit,
-    MapIndex,
     Output,
     Param,
-    Reason,
     RunRef,
     TaskId,
     read_conf,
 )
 from aiosched.cli.base.output import Columns, RunId, report, show_list, talk
+from aiosched.cli.base.request_options import with_options
 from aiosched.cli.base.session import ask, requester, say_it_waits, with_database
 from aiosched.core.requests.requests import AnswerInput
 
@@ -68,6 +68,7 @@ def list_(
 
 
 @app.command()
+@with_options(AnswerInput, without=("run_id", "task_id", "options", "params", "by"))
 def answer(
     dag_id: DagId,
     run: RunRef,
@@ -75,8 +76,8 @@ def answer(
     option: Annotated[list[str], typer.Argument(metavar="OPTION…", help="What you choose.", show_default=False)],
     param: Param = None,
     conf: Conf = None,
-    map_index: MapIndex = None,
-    reason: Reason = None,
+    *,
+    request: Callable[..., AnswerInput],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -87,15 +88,8 @@ def answer(
 
     async def work(db: Database) -> tuple[str, dict[str, Any] | None]:
         found = await find_run(db, dag_id, run)
-        request = AnswerInput(
-            run_id=found.run_id,
-            task_id=task_id,
-            map_index=map_index,
-            options=tuple(option),
-            params=params,
-            by=requester(),
-        )
-        return found.run_id, await ask(db, request, dag_id, reason=reason)
+        given = request(run_id=found.run_id, task_id=task_id, options=option, params=params, by=requester())
+        return found.run_id, await ask(db, given, dag_id)
 
     run_id, result = with_database(dsn, work)
     if result is None:

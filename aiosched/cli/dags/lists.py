@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from aiosched.cli.base.opening import Open, list_path, open_page
-from aiosched.cli.base.options import Dsn, Limit, Output, UsageProblem, parse_instant
+from aiosched.cli.base.options import Dsn, Limit, Output, UsageProblem, out_of_calendar
 from aiosched.cli.base.output import Columns, Format, duration, show_list, talk
 from aiosched.cli.base.session import with_database
+from aiosched.core.timetables import days
+from aiosched.core.timetables.days import DayOrInstant
 from aiosched.core.values.states import RunState, RunType, TaskState
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _LONGEST: Final = timedelta.max.total_seconds()
-_WHEN: Final = "a time, or how long ago: 30m, 24h, 7d."
+_WHEN: Final = "a day, a time, or how long ago: 30m, 24h, 7d."
 
 OfDag = Annotated[str | None, typer.Option("--dag", "-d", metavar="DAG", help="Only of this DAG.", show_default=False)]
 OfState = Annotated[
@@ -39,7 +41,7 @@ OfTag = Annotated[
 Since = Annotated[
     str | None, typer.Option("--since", metavar="T", help=f"Only of runs due (run after) since then: {_WHEN}")
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="T", help=f"Only of runs due before: {_WHEN}")]
+Until = Annotated[str | None, typer.Option("--until", metavar="T", help=f"Only of runs due before, or on: {_WHEN}")]
 EndedSince = Annotated[str | None, typer.Option("--ended-since", metavar="T", help=f"Only runs ended since: {_WHEN}")]
 LongerThan = Annotated[
     str | None,
@@ -91,8 +93,8 @@ def read_length(text: str, option: str) -> float:
     return seconds
 
 
-def read_when(text: str | None, option: str, now: datetime) -> datetime | None:
-    """An instant, or how long before `now`. Raises UsageProblem."""
+def read_when(text: str | None, option: str, now: datetime) -> DayOrInstant | None:
+    """A day, an instant, or how long before `now`. Raises UsageProblem."""
     if text is None:
         return None
     if _LENGTH.fullmatch(text.strip()):
@@ -100,10 +102,12 @@ def read_when(text: str | None, option: str, now: datetime) -> datetime | None:
             return now - timedelta(seconds=read_length(text, option))
         except OverflowError:
             raise UsageProblem(f"{option} {text} is too long: choose a shorter time.") from None
-    found = parse_instant(text, option)
-    if found is None:
-        raise UsageProblem(f"{option} {text}: write a date as 2026-01-31, or how long ago: 24h, 7d.")
-    return found
+    try:
+        return days.read_day_or_instant(text)
+    except ValueError:
+        raise UsageProblem(f"{option} {text}: write a date as 2026-01-31, or how long ago: 24h, 7d.") from None
+    except OverflowError:
+        raise UsageProblem(out_of_calendar(option, text)) from None
 
 
 def wanted_runs(

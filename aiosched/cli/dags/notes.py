@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aiosched.cli.base.options import DagId, Dsn, MapIndex, Output, RunRef, TaskId
+from aiosched.cli.base.options import DagId, Dsn, Output, RunRef, TaskId
 from aiosched.cli.base.output import Format, report, talk
+from aiosched.cli.base.request_options import with_options
 from aiosched.cli.base.session import ask, say_it_waits, with_database
 from aiosched.core.requests.requests import SetNote
 
@@ -19,33 +22,41 @@ NoteText = Annotated[
 ]
 
 
-def note_run(dag_id: DagId, run: RunRef, text: NoteText, dsn: Dsn = None, output: Output = None) -> None:
+@with_options(SetNote, without=("run_id", "note", "task_id", "map_index", "reason"))
+def note_run(
+    dag_id: DagId,
+    run: RunRef,
+    text: NoteText,
+    request: Callable[..., SetNote],
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
     """Set the note of a run, replacing an existing one; `runs show` shows it."""
-    _set_note(dag_id, run, text, None, None, dsn, output)
+    _set_note(dag_id, run, partial(request, note=text), None, dsn, output)
 
 
+@with_options(SetNote, without=("run_id", "note", "task_id", "reason"))
 def note_task(
     dag_id: DagId,
     run: RunRef,
     task_id: TaskId,
     text: NoteText,
-    map_index: MapIndex = None,
+    request: Callable[..., SetNote],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """Set the note of a task instance, replacing an existing one; `tasks show` shows it."""
-    _set_note(dag_id, run, text, task_id, map_index, dsn, output)
+    _set_note(dag_id, run, partial(request, note=text, task_id=task_id), task_id, dsn, output)
 
 
 def _set_note(
-    dag_id: str, run: str, text: str, task_id: str | None, map_index: int | None, dsn: str | None, output: Format | None
+    dag_id: str, run: str, note: Callable[..., SetNote], task_id: str | None, dsn: str | None, output: Format | None
 ) -> None:
     from aiosched.db.queries.queries import find_run
 
     async def work(db: Database) -> tuple[str, dict[str, Any] | None]:
         found = await find_run(db, dag_id, run)
-        request = SetNote(run_id=found.run_id, note=text, task_id=task_id, map_index=map_index)
-        return found.run_id, await ask(db, request, dag_id)
+        return found.run_id, await ask(db, note(run_id=found.run_id), dag_id)
 
     run_id, answer = with_database(dsn, work)
     what = f"run {run_id} of {dag_id}" if task_id is None else f"{task_id} in run {run_id} of {dag_id}"

@@ -12,7 +12,7 @@ from aiosched.cli.base.session import any_scheduler_alive, ask, with_database
 from aiosched.core.requests.requests import Render
 from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.messages import AttemptKey
-from aiosched.errors import NotFound, Refused
+from aiosched.errors import NotFound, Refused, TimedOut
 
 if TYPE_CHECKING:
     from aiosched.db.queries.queries import RunRow, TaskRow
@@ -62,7 +62,7 @@ async def _rendered_now(db: Database, run: RunRow, task: TaskRow) -> dict[str, A
     request = Render(run_id=run.run_id, task_id=task.task_id, map_index=task.map_index)
     answer = await ask(db, request, run.dag_id, timeout=_SECONDS)
     if answer is None:
-        raise Refused(f"No scheduler has answered within {_SECONDS:g} s; `aiosched requests list` shows the request.")
+        raise TimedOut(f"No scheduler has answered within {_SECONDS:g} s; `aiosched requests list` shows the request.")
     talk("rendered now, as its next try would see them")
     return dict(answer["fields"])
 

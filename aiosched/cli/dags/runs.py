@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from aiosched.cli.base.opening import Open, list_path, open_page, page_path
-from aiosched.cli.base.options import MOST_INT, DagId, Dsn, Limit, Output, Reason, RunRef
+from aiosched.cli.base.options import MOST_INT, DagId, Dsn, Limit, Output, RunRef
 from aiosched.cli.base.output import Columns, Format, chosen, duration, show_list, show_one, talk
+from aiosched.cli.base.request_options import with_options
 from aiosched.cli.base.session import ask, say_it_waits, with_database
+from aiosched.cli.base.spellings import UNASKED
 from aiosched.cli.base.watching import follow, run_fields
 from aiosched.cli.dags import bulk, clearing, lists, notes
 from aiosched.core.requests.requests import CancelRun
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of DAGs.")
 
 app.command("clear")(clearing.clear_runs)
-app.command("mark")(clearing.mark_run)
+app.command("mark", cls=UNASKED)(clearing.mark_run)
 app.command("note")(notes.note_run)
 app.command("bulk")(bulk.bulk_runs)
 
@@ -121,11 +124,13 @@ def watch(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=UNASKED)
+@with_options(CancelRun, without=("run_id",))
 def cancel(
     dag_id: DagId,
     run: RunRef = "latest",
-    reason: Reason = None,
+    *,
+    request: Callable[..., CancelRun],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
@@ -136,7 +141,7 @@ def cancel(
         found = await find_run(db, dag_id, run)
         if found.finished:
             raise Refused(f"Run {found.run_id} of {dag_id} is {found.state} already; there is nothing to cancel.")
-        answer = await ask(db, CancelRun(run_id=found.run_id), dag_id, reason=reason)
+        answer = await ask(db, request(run_id=found.run_id), dag_id)
         if answer is None:
             say_it_waits(f"The request to cancel {found.run_id}", output)
             return None

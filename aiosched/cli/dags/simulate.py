@@ -39,7 +39,7 @@ class DurationOption(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Given:
+class SimulationInput:
     """The input of a simulation."""
 
     specs: list[DagSpec]
@@ -81,7 +81,7 @@ def simulate(
     first: Annotated[
         str, typer.Option("--from", metavar="DATE", help="The start of the simulation; UTC without a zone.")
     ],
-    last: Annotated[str, typer.Option("--to", metavar="DATE", help="Where it ends.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The instant at which it ends.")],
     dag_ids: Annotated[
         list[str] | None, typer.Argument(metavar="DAG", help="DAG ids; default: all.", show_default=False)
     ] = None,
@@ -188,7 +188,7 @@ def _pool_size(text: str) -> tuple[str, int]:
     return name, int(slots)
 
 
-def _from_files(wanted: list[str], settings: Settings) -> Given:
+def _from_files(wanted: list[str], settings: Settings) -> SimulationInput:
     folder: Path = settings.core.dags_folder
     if not settings.dags.bundles and not folder.is_dir():
         raise NotFound(f"There is no {shown_path(folder)}.")
@@ -203,10 +203,10 @@ def _from_files(wanted: list[str], settings: Settings) -> Given:
     if broken and not specs:
         raise DagError(f"No DAG file in {shown_path(folder)} can be imported; see `aiosched dags check`.")
     chosen_specs = [spec for dag_id, spec in sorted(specs.items()) if not wanted or dag_id in wanted]
-    return Given(chosen_specs, {DEFAULT_POOL: settings.core.default_pool_task_slot_count}, {})
+    return SimulationInput(chosen_specs, {DEFAULT_POOL: settings.core.default_pool_task_slot_count}, {})
 
 
-async def _from_database(wanted: list[str], settings: Settings, durations: DurationOption) -> Given:
+async def _from_database(wanted: list[str], settings: Settings, durations: DurationOption) -> SimulationInput:
     from aiosched.db.lists.dag_lists import list_dags
     from aiosched.db.people.pools import list_pools
     from aiosched.db.queries.durations import average_durations
@@ -227,4 +227,4 @@ async def _from_database(wanted: list[str], settings: Settings, durations: Durat
         if durations is DurationOption.HISTORY:
             async with db.acquire() as conn:
                 history = await average_durations(conn, ids)
-    return Given(specs, pools, history)
+    return SimulationInput(specs, pools, history)

@@ -16,7 +16,7 @@ from aiosched.cli.base.opening import Open, open_page, page_path
 from aiosched.cli.base.options import MOST_INT, DagId, Dsn, MapIndex, Output, RunRef, TaskId, UsageProblem
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, duration, report, show_list, show_one, talk
 from aiosched.cli.base.session import load, open_database, with_database
-from aiosched.cli.base.spellings import understanding
+from aiosched.cli.base.spellings import UNASKED, understanding
 from aiosched.cli.dags import bulk, clearing, lists, notes, rendering, runs, trying, xcoms
 from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import FINISHED
@@ -41,7 +41,7 @@ _AIRFLOW_OPTIONS: Final = {
 
 app.command("clear", cls=understanding(_AIRFLOW_OPTIONS))(clearing.clear_tasks)
 app.command("instances")(lists.list_instances)
-app.command("mark")(clearing.mark_task)
+app.command("mark", cls=UNASKED)(clearing.mark_task)
 app.command("note")(notes.note_task)
 app.command("bulk")(bulk.bulk_tasks)
 app.command("xcoms")(xcoms.show_xcoms)
@@ -167,7 +167,9 @@ async def _show_log(
 ) -> None:
     from pathlib import Path
 
-    from aiosched.executors.attempt.log_files import log_folder
+    from aiosched.core.values.messages import AttemptKey
+    from aiosched.db.statements import unwritten_logs
+    from aiosched.remote.log_files import log_folder
 
     found, instances = await _instances(db, dag_id, run, task_id, map_index)
     if len(instances) > 1:
@@ -185,6 +187,9 @@ async def _show_log(
         (task,) = (await _instances(db, dag_id, found.run_id, task_id, task.map_index))[1]
         # after the state, so that nothing is written after the end
         view = await asyncio.to_thread(logs.view, folder, shown)
+        key = AttemptKey(found.key, task.task_index, task.map_index, shown)
+        if (unwritten := await unwritten_logs.find(db, key)) is not None:
+            view = view.followed_by(unwritten.text.encode())
         while (part := await asyncio.to_thread(view.lines, offset))[0]:
             text, offset = part
             if output in STRUCTURED:

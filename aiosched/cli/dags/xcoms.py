@@ -12,6 +12,7 @@ from aiosched.cli.base.output import STRUCTURED, Columns, report, show_list, wri
 from aiosched.cli.base.session import load, with_database
 from aiosched.config import hide_password
 from aiosched.core.values.ids import read_instance_name
+from aiosched.core.values.typed_json import readable_text
 from aiosched.errors import NotFound
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _LONGEST: Final = 1_000  # characters of a value in the list
 _COLUMNS: Final[Columns[XComListRow]] = {
     "KEY": lambda row: row.key,
     "BYTES": lambda row: row.size,
-    "VALUE": lambda row: row.value if row.url is None else row.url,
+    "VALUE": lambda row: readable_text(row.value) if row.url is None else row.url,
     "PUSHED": lambda row: row.created_at,
 }
 

@@ -215,7 +215,7 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
     The file is an object: {"id": "URI", "other": {"conn_type": "postgres", "host": …}}.
     """
     from aiosched.core.values.connections import ConnectionValue
-    from aiosched.db.names.existing import Existing as Choice
+    from aiosched.db.names.existing import IfExists
 
     document = read_document(file)
     if wrong := [name for name, one in document.items() if not isinstance(one, str | dict)]:
@@ -224,7 +224,7 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
         ConnectionValue.from_text(name, one) if isinstance(one, str) else ConnectionValue.from_fields(name, one)
         for name, one in document.items()
     ]
-    choice = Choice(existing)
+    choice = IfExists(existing)
     changes = with_store(dsn, lambda store: store.set_connections(values, existing=choice, requested_by=requester()))
     report_imported(file, changes, "connection", output)
 
@@ -290,10 +290,10 @@ def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[s
 
 
 def _store(dsn: str | None, value: ConnectionValue, *, new: bool, team: str | None, output: Format | None) -> None:
-    from aiosched.db.names.existing import Existing as Choice
+    from aiosched.db.names.existing import IfExists
 
     async def store(store: SecretStore) -> Mapping[str, Change]:
-        choice = Choice.FAIL if new else Choice.OVERWRITE
+        choice = IfExists.FAIL if new else IfExists.OVERWRITE
         return await store.set_connections([value], existing=choice, requested_by=requester(), team=team)
 
     change = with_store(dsn, store)[value.conn_id]

@@ -179,8 +179,9 @@ def clean(
     Unfinished runs stay, as do the newest scheduled run and the newest version of each DAG. Removes logs on this
     machine and in remote storage. Schedulers can continue meanwhile.
     """
+    from aiosched.db.statements.module_sources import forget_unnamed
     from aiosched.db.upkeep import retention
-    from aiosched.executors.attempt.log_files import run_folder
+    from aiosched.remote.log_files import run_folder
     from aiosched.remote.logs import AttemptLogs
 
     settings = load(database__dsn=dsn).settings
@@ -207,9 +208,12 @@ def clean(
 
         async def clean(db: Database) -> retention.Removed:
             async with said_if_slow("removing", lambda: f"{counted(removed, 'run')} of {total}"):
-                return await retention.clean(
+                gone = await retention.clean(
                     db, limit, progress=note, remove_logs=partial(of_runs, logs.remove), failed=failed
                 )
+                async with db.acquire(unhurried=True) as conn:
+                    await forget_unnamed(conn)
+                return gone
 
         total = found.runs
         found = with_database(dsn, clean)
@@ -231,7 +235,7 @@ async def _remove_files_of_xcoms(db: Database, settings: Settings) -> None:
     from aiosched.db.upkeep.remote_xcoms import count_released
     from aiosched.errors import RemoteStorageError
     from aiosched.remote.folder import open_folder
-    from aiosched.scheduler.effects.stored_xcoms import remove_batch
+    from aiosched.scheduler.loops.stored_xcoms import remove_batch
 
     async with db.acquire() as conn:
         number = await count_released(conn)
@@ -249,6 +253,46 @@ async def _remove_files_of_xcoms(db: Database, settings: Settings) -> None:
             pass
     except RemoteStorageError as error:
         talk(f"{counted(number, 'file')} of XComs cannot be removed now, a scheduler does it later: {error}")
+
+
+@app.command()
+def fleet(
+    accept_former: Annotated[
+        bool,
+        typer.Option(
+            "--accept-former", help="Only this copy is used from now on: schedulers that know the original may."
+        ),
+    ] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="It is a copy: schedulers that know the original leave it alone.")
+    ] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Show for which fleet of schedulers the database is, of which others it is a copy, and how their machines differ.
+
+    `aiosched db restore` makes copies for a fleet of their own. Copies that are made in another way need --new.
+    """
+    from aiosched.db.queries.schedulers import read_schedulers
+    from aiosched.db.statements import positions
+
+    if accept_former and new:
+        raise UsageProblem("--new and --accept-former exclude each other")
+
+    async def work(db: Database) -> tuple[positions.Fleet, list[str]]:
+        async with db.acquire() as conn:
+            _, rows = await read_schedulers(conn)
+            remarks = [text for row in rows for text in row.remarks]
+            if new:
+                return await positions.new_fleet(conn), remarks
+            return await (positions.accept_former(conn) if accept_former else positions.read_fleet_id(conn)), remarks
+
+    found, machines = with_database(dsn, work)
+    if new or accept_former:
+        _note(dsn, "fleet", **asdict(found))
+    words = {"fleet": found.id, "copy of": ", ".join(found.former) or "none", "accepts them": found.accepts_former}
+    words["machines differ"] = "; ".join(machines) or "no"
+    show_one(words, output, data={**asdict(found), "machines": machines})
 
 
 @app.command()
@@ -277,14 +321,13 @@ def backup(
 ) -> None:
     """Write the whole database to a file; schedulers can continue meanwhile.
 
-    The file is for `aiosched db restore`, and for pg_restore of the server's version; for psql if this machine has no
-    pg_dump of that version.
+    The file is an archive of pg_dump: for `aiosched db restore`, and for pg_restore.
     """
-    from aiosched.db.server import backups
+    from aiosched.db.upkeep import backups
 
     target = path or Path(f"aiosched-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.dump")
 
-    async def work(where: str) -> backups.Backup:
+    async def work(where: str) -> int:
         partial_file = backups.partial_of(target)
 
         def so_far() -> str:
@@ -293,9 +336,8 @@ def backup(
         async with said_if_slow(f"writing {target}", so_far):
             return await backups.backup(where, target)
 
-    done = _with_address(load(database__dsn=dsn).settings, work)
-    kind = "archive" if done.is_archive else "SQL"
-    show_one({"file": str(target), "bytes": done.size, "kind": kind}, output)
+    size = _with_address(load(database__dsn=dsn).settings, work)
+    show_one({"file": str(target), "bytes": size}, output)
 
 
 @app.command()
@@ -304,13 +346,10 @@ def restore(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Load a backup into an empty database, all or nothing; creates an embedded database if the home has none.
-
-    The backup can come from another version of PostgreSQL.
-    """
-    from aiosched.db.server import backups
+    """Load a backup into an empty database, all or nothing; creates an embedded database if the home has none."""
     from aiosched.db.server.dsn import address_of
-    from aiosched.db.server.schema_version import HEAD
+    from aiosched.db.server.schema_version import HEAD, out_of_date
+    from aiosched.db.upkeep import backups
 
     async def work(where: str) -> tuple[str | None, backups.Restored]:
         async with said_if_slow(f"restoring {path}"):
@@ -320,15 +359,18 @@ def restore(
     if done.revision == HEAD:
         _note(dsn, "restore", file=str(path))
     else:
-        talk(f"its schema is {done.revision}, this aiosched needs {HEAD}: run `aiosched db migrate`")
-    if secrets := sum(done.rows.get(table, 0) for table in ("variable", "connection")):
+        talk(str(out_of_date(done.revision)))
+    talk(
+        "schedulers that have worked with the database that was backed up leave this one alone; if only this one is "
+        "used from now on: `aiosched db fleet --accept-former`"
+    )
+    if done.secrets:
         talk(
-            f"{counted(secrets, 'secret')} in it can be read with the keys of the database that was backed up: "
+            f"{counted(done.secrets, 'secret')} in it can be read with the keys of the database that was backed up: "
             "fernet.key in its home, or the setting secrets.fernet_keys"
         )
-    rows = {f"rows of {table}": number for table, number in done.rows.items() if number}
-    data = {"file": str(path), "database": name, "revision": done.revision, "rows": done.rows}
-    show_one({"file": str(path), "database": name, "schema": done.revision} | rows, output, data=data)
+    words = {"file": str(path), "database": name}
+    show_one({**words, "schema": done.revision}, output, data={**words, "revision": done.revision})
 
 
 @app.command("make-key")

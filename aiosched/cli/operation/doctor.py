@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -34,11 +35,16 @@ from aiosched.errors import (
     TooManyConnections,
 )
 
+Status = Literal["ok", "warning", "error"]
+
 if TYPE_CHECKING:
     from aiosched.config import Settings
     from aiosched.db.server.engine import Database
 
+_STATUS_OF: Final[Mapping[str, Status]] = {"none": "ok", "attention": "warning", "broken": "error"}
 _RECENTLY: Final = timedelta(days=1)  # how long a report that was set aside is a finding
+_LOST_FOR: Final = timedelta(days=7)  # how long a span that the database has lost is a finding
+_MOST_SPANS: Final = 5
 _MOST_REPORTS: Final = 20
 _MOST_DAGS: Final = 20  # whose callbacks were given up
 _RELEASED_FOR: Final = 3600.0  # seconds that files of XComs may wait to be removed
@@ -53,7 +59,7 @@ class Finding:
     """One line of the report. `fix` says what to do about an error or a warning."""
 
     check: str
-    status: Literal["ok", "warning", "error"]
+    status: Status
     text: str
     fix: str | None = None
 
@@ -91,8 +97,12 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
     if is_here:
         yield await asyncio.to_thread(_airflow, settings.core.airflow)
         yield await asyncio.to_thread(_isolation, settings)
+        if (exposed := _environments(settings)) is not None:
+            yield exposed
     if (problem := problem_with(settings.logs_folder)) is not None:
         yield Finding("disk", "error", problem, "free some, lower logs.retention_days, or change logs.folder")
+    if (names := _host_names(settings)) is not None:
+        yield names
     async for finding in _stores(settings):
         yield finding
     async for finding in _plugins(settings):
@@ -114,6 +124,8 @@ def fix_of(error: DatabaseError, settings: Settings) -> str:
     """What to do about a database that cannot be used."""
     is_embedded = settings.database.dsn is None
     match error:
+        case SchemaOutOfDate(of_development=True):
+            return "use a new database, or empty this one: aiosched db reset"
         case SchemaOutOfDate():
             return "upgrade aiosched" if error.newer else "aiosched db migrate"
         case DiskFull():
@@ -149,19 +161,66 @@ def _isolation(settings: Settings) -> Finding:
             "code of DAGs runs as the scheduler's own user, and can reach all that this user can",
             "set executor.run_as; see docs/isolation.md",
         )
+    from aiosched.executors.local.forkserver_client import FORKSERVER  # which takes a moment
+
     try:
         user = other_user(name, "executor.run_as")
         check_rights("executor.run_as")
-        check_access(user, "executor.run_as", [settings.core.dags_folder.absolute()])
+        check_access(user, "executor.run_as", [settings.core.dags_folder.absolute()], program=FORKSERVER)
     except ConfigError as error:
         return Finding("isolation", "error", str(error), "see docs/isolation.md")
-    files = (Path("aiosched.toml"), settings.core.home / "fernet.key")
-    if open_ones := [path for path in files if path.is_file() and path.stat().st_mode & stat.S_IROTH]:
+    if open_ones := [path for path in _secret_places(settings) if _is_open_to_all(path)]:
         shown = ", ".join(map(shown_path, open_ones))
         return Finding(
-            "isolation", "warning", f"everybody can read {shown}, also the user {name}", "chmod 600, if secret"
+            "isolation",
+            "warning",
+            f"everybody can read {shown}, also the user {name}",
+            "if secret: chmod 600, of a folder 700",
         )
     return Finding("isolation", "ok", f"code of DAGs runs as the user {name}")
+
+
+def _secret_places(settings: Settings) -> list[Path]:
+    """Files and folders of this machine that the settings name for secrets."""
+    from aiosched.config.secret_environment import secret_variables
+    from aiosched.config.sources import FROM_FILE
+
+    named = [os.environ.get(variable) for variable in sorted(secret_variables()) if variable.endswith(FROM_FILE)]
+    backends = [each.options for each in settings.secrets.backends if each.kind == "files"]
+    named += [options.get(kind) for options in backends for kind in ("connections", "variables")]
+    return [Path("aiosched.toml"), settings.core.home / "fernet.key", *(Path(str(path)) for path in named if path)]
+
+
+def _is_open_to_all(path: Path) -> bool:
+    """Whether every user of this machine can read a file, or one of the files in a folder."""
+    path = path.resolve()
+    if not all(folder.stat().st_mode & stat.S_IXOTH for folder in path.parents if folder.exists()):
+        return False
+    inside = [path] if path.is_file() else (file for file in path.rglob("*") if file.is_file())
+    for file in inside:
+        between = [folder for folder in file.parents if folder == path or path in folder.parents]
+        if file.stat().st_mode & stat.S_IROTH and all(folder.stat().st_mode & stat.S_IXOTH for folder in between):
+            return True
+    return False
+
+
+def _environments(settings: Settings) -> Finding | None:
+    """Secret settings that tasks can read in the environment of init, or of what started this command."""
+    from aiosched.config.secret_environment import ADVICE, exposed_to, processes_above
+    from aiosched.other_user import uid_of
+
+    found = exposed_to(uid_of(settings.executor.run_as), dict.fromkeys([*processes_above(), 1]))
+    if not found:
+        return None
+    return Finding("environments", "warning", f"tasks can read this: {'; '.join(map(str, found[:3]))}", ADVICE)
+
+
+def _host_names(settings: Settings) -> Finding | None:
+    """Whether a web server with these settings answers to names that are not its own."""
+    from aiosched.web.server.host_names import ADVICE, names_answered
+
+    said = names_answered(settings.web, without_login=settings.web.auth in (None, "none")).warning
+    return None if said is None else Finding("web", "warning", said, ADVICE)
 
 
 def _airflow(mode: str) -> Finding:
@@ -204,16 +263,25 @@ async def _backends(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _plugins(settings: Settings) -> AsyncIterator[Finding]:
-    """Whether the plugins can be loaded, and what of them has no effect; another process runs their code."""
+    """Whether the plugins can be loaded, and what of them has no effect; another process runs their code, as tasks."""
     from aiosched.authoring.plugins.loading import plugin_entry_points
+    from aiosched.config.secret_environment import without_secrets
+    from aiosched.other_user import command_as, environment_of, missing_rights, other_user
 
     folder = settings.core.plugins_folder.absolute()
     if not folder.is_dir() and not plugin_entry_points():
         return
-    command = [sys.executable, "-m", "aiosched.authoring.plugins.report", str(folder)]
+    command, environ = [sys.executable, "-m", "aiosched.parsing.plugin_report", str(folder)], dict(os.environ)
+    if settings.executor.run_as is not None and not missing_rights():
+        try:
+            user = other_user(settings.executor.run_as, "executor.run_as")
+        except ConfigError:  # which the look at that setting says
+            return
+        command, environ = command_as(user, command), environment_of(user, environ)
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
+        *command, env=without_secrets(environ), start_new_session=True,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
     try:
         async with asyncio.timeout(settings.core.dagbag_import_timeout):
             out, err = await process.communicate()
@@ -236,7 +304,7 @@ async def _plugins(settings: Settings) -> AsyncIterator[Finding]:
 
 async def _bundles(settings: Settings, db: Database) -> AsyncIterator[Finding]:
     """Whether this machine can read each bundle, and why the schedulers could not."""
-    from aiosched.bundles.kinds import folders_of
+    from aiosched.bundles.places import folders_of
     from aiosched.parsing.bundle_keeper import BundleKeeper
 
     for name, path in folders_of(settings).items():
@@ -256,8 +324,11 @@ async def _bundles(settings: Settings, db: Database) -> AsyncIterator[Finding]:
 async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[Finding]:
     from aiosched.db.queries.lock_holders import list_lock_holders
     from aiosched.db.queries.quarantine_queries import list_quarantined, newest_given_up, recently_set_aside
+    from aiosched.db.queries.schedulers import list_schedulers
     from aiosched.db.server import admin
+    from aiosched.db.server.releases import what_is_missing
     from aiosched.db.server.schema_version import check_schema
+    from aiosched.db.server.sequences import find_behind
 
     found = await admin.info(db, count=False)
     yield Finding("database", "ok", f"PostgreSQL {found.server_version} at {found.address}, {found.database}")
@@ -270,7 +341,22 @@ async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[F
         yield Finding("schema", "error", str(error), fix_of(error, settings))
         return
     yield Finding("schema", "ok", f"{found.revision} is current")
+    if (missing := what_is_missing(found.server_version, datetime.now(UTC).date())) is not None:
+        newer = (
+            "set database.embedded_binaries to a newer one of this machine, name a server (--dsn), or update the wheel"
+        )
+        fix = newer if settings.database.dsn is None else "install its newest minor release, which needs a restart only"
+        yield Finding("postgresql", "warning", missing, fix)
+    async with db.acquire() as conn:
+        for behind in await find_behind(conn):
+            what = f"{behind.table}: the last number issued is {behind.issued}, rows have up to {behind.used}"
+            yield Finding("sequences", "error", what, "aiosched db migrate (a scheduler that starts does it, too)")
     yield await _schedulers(db)
+    for row in await list_schedulers(db):
+        for remark in row.remarks:
+            yield Finding("schedulers", "warning", remark, "docs/operations.md, Machines that differ")
+    async for finding in _lost_spans(db):
+        yield finding
     for text in await _published_texts(db, "not_removed"):
         yield Finding("retention", "error", f"cannot be removed: {text}", "its scheduler's log has the error")
     for text in await _published_texts(db, "left_alone"):
@@ -289,6 +375,30 @@ async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[F
         yield finding
     async for finding in _released_xcoms(db):
         yield finding
+    async for finding in _unwritten_logs(db):
+        yield finding
+
+
+async def _unwritten_logs(db: Database) -> AsyncIterator[Finding]:
+    """Whether logs of attempts could not be written lately."""
+    from aiosched.db.statements import unwritten_logs
+
+    async with db.acquire() as conn:
+        text = await unwritten_logs.recent(conn)
+    if text is not None:
+        yield Finding("logs", "error", text, "make room there, and let aiosched write below logs.folder")
+
+
+async def _lost_spans(db: Database) -> AsyncIterator[Finding]:
+    """Whether the database went back, as after a failover to a replica that was behind, or a restore."""
+    from aiosched.db.statements.positions import lost_spans
+
+    async with db.acquire() as conn:
+        found = await lost_spans(conn, SystemClock().now() - _LOST_FOR, limit=_MOST_SPANS)
+    for span in found:
+        where = "" if span.seen is None or span.found is None else f" ({span.seen}; then {span.found})"
+        text = f"{span}, noticed by {span.noticed_by} at {instant(span.noticed_at)}{where}"
+        yield Finding("lost span", "warning", text, "see what ran then; docs/operations.md, Replicas and failover")
 
 
 async def _released_xcoms(db: Database) -> AsyncIterator[Finding]:
@@ -310,14 +420,14 @@ async def _released_xcoms(db: Database) -> AsyncIterator[Finding]:
 
 async def _published_texts(db: Database, what: str) -> list[str]:
     """What living schedulers leave out or alone, in words; each once."""
-    from aiosched.db.queries.status import list_schedulers
+    from aiosched.db.queries.schedulers import list_schedulers
 
     figures = [row.figures or {} for row in await list_schedulers(db) if row.alive]
     return list(dict.fromkeys(text for each in figures for text in each.get(what, ())))
 
 
 async def _schedulers(db: Database) -> Finding:
-    from aiosched.db.queries.status import list_schedulers
+    from aiosched.db.queries.schedulers import list_schedulers
 
     rows = await list_schedulers(db)
     alive = [row for row in rows if row.alive]
@@ -339,8 +449,13 @@ async def _schedulers(db: Database) -> Finding:
 
 async def _parsing(db: Database) -> AsyncIterator[Finding]:
     from aiosched.db.queries.status import parsing_summary
+    from aiosched.db.statements import parsers
 
     summary = await parsing_summary(db)
+    async with db.acquire() as conn:
+        rows, is_read = await parsers.list_parsers(conn), await parsers.is_read(conn)
+    for remark in parsers.remarks_on(rows, is_read=is_read, files=summary.files):
+        yield Finding("parsers", _STATUS_OF[remark.severity.value], remark.text, remark.fix)
     if summary.errors:
         yield Finding(
             "parsing", "error", f"{summary.errors} of {summary.files} files have import errors", "aiosched dags errors"

@@ -1,4 +1,4 @@
-"""`aiosched requests`: the audit log, and requests that still wait for a scheduler."""
+"""`aiosched requests`: what was asked of the schedulers, and what still waits for one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiosched.cli.base.output import Columns, report, show_list, show_one, talk
 from aiosched.cli.base.session import requester, with_database
 
 if TYPE_CHECKING:
-    from aiosched.db.queries.command_queries import CommandRow
+    from aiosched.db.queries.request_queries import RequestRow
     from aiosched.db.server.engine import Database
 
 app = typer.Typer(
@@ -33,7 +33,7 @@ class State(StrEnum):
     REFUSED = "refused"
 
 
-_COLUMNS: Final[Columns[CommandRow]] = {
+_COLUMNS: Final[Columns[RequestRow]] = {
     "REQUEST": lambda row: row.id,
     "AT": lambda row: row.created_at,
     "BY": lambda row: row.requested_by,
@@ -54,36 +54,36 @@ def list_(
     output: Output = None,
 ) -> None:
     """List requests, newest first."""
-    from aiosched.db.queries.command_queries import list_commands
+    from aiosched.db.queries.request_queries import list_requests
 
-    rows = with_database(dsn, lambda db: list_commands(db, dag_id=dag, verb=verb, state=state, limit=limit))
+    rows = with_database(dsn, lambda db: list_requests(db, dag_id=dag, verb=verb, state=state, limit=limit))
     show_list(rows, _COLUMNS, output, empty="no requests")
 
 
 @app.command()
 def show(number: Number, dsn: Dsn = None, output: Output = None) -> None:
     """Show a request and its outcome."""
-    from aiosched.db.queries.command_queries import get_command
+    from aiosched.db.queries.request_queries import get_request
 
-    row = with_database(dsn, lambda db: get_command(db, number))
+    row = with_database(dsn, lambda db: get_request(db, number))
     show_one(_fields(row), output, data=row)
 
 
 @app.command()
 def withdraw(number: Number, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
     """Withdraw a request that still waits, so that no scheduler applies it."""
-    from aiosched.db.statements.inbox import withdraw_command
+    from aiosched.db.statements.inbox import withdraw_request
 
     async def work(db: Database) -> None:
         async with db.acquire() as conn:
-            await withdraw_command(conn, number, by=requester(), reason=reason)
+            await withdraw_request(conn, number, by=requester(), reason=reason)
 
     with_database(dsn, work)
     talk(f"withdrew request {number}")
     report({"id": number, "withdrawn": True}, output)
 
 
-def _fields(row: CommandRow) -> dict[str, Any]:
+def _fields(row: RequestRow) -> dict[str, Any]:
     return {
         "request": row.id,
         "verb": row.verb,
@@ -100,5 +100,5 @@ def _fields(row: CommandRow) -> dict[str, Any]:
     }
 
 
-def _error(row: CommandRow) -> str | None:
+def _error(row: RequestRow) -> str | None:
     return str((row.result or {}).get("error")) if row.state == "refused" else None

@@ -12,9 +12,12 @@ from aiosched.cli.base.options import Dsn, Output
 from aiosched.cli.base.output import Columns, counted, show_list, talk
 from aiosched.cli.base.session import with_database
 from aiosched.core.values.ids import PARTITIONS
+from aiosched.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from aiosched.db.queries.status import SchedulerRow
+    from aiosched.db.queries.schedulers import SchedulerRow
+    from aiosched.db.server.engine import Database
+    from aiosched.db.statements.parsers import ParserRow
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Schedulers of this database."
@@ -40,7 +43,7 @@ _COLUMNS: Final[Columns[SchedulerRow]] = {
 def list_(dsn: Dsn = None, output: Output = None) -> None:
     """List schedulers: alive, age of the lease, partitions and their load, slots. The load is how many rows of task
     instances it stores in a second; partitions are shared by it."""
-    from aiosched.db.queries.status import list_schedulers
+    from aiosched.db.queries.schedulers import list_schedulers
 
     rows = with_database(dsn, list_schedulers)
     show_list(rows, _COLUMNS, output, empty="no scheduler is running; start one with: aiosched serve")
@@ -64,15 +67,36 @@ def _engines(row: SchedulerRow) -> Iterator[str]:
 
 @app.command()
 def check(
-    local: Annotated[bool, typer.Option("--local", help="Only schedulers of this host count.")] = False,
+    local: Annotated[bool, typer.Option("--local", help="Only schedulers and parsers of this host count.")] = False,
+    restart: Annotated[
+        bool,
+        typer.Option(
+            "--restart", help="Fail only if a restart may help, for liveness probes: not while the database is away."
+        ),
+    ] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Exit 0 if a scheduler is alive and its event loop responds, else 1; for health checks of containers."""
-    from aiosched.db.queries.status import list_schedulers
+    """Exit 0 if a scheduler is alive and its event loop responds, else 1; for health checks of containers. With --local
+    a parser of this host counts, too."""
+    from aiosched.db.queries.schedulers import list_schedulers
+    from aiosched.db.statements.parsers import list_parsers
+
+    async def read(db: Database) -> tuple[list[SchedulerRow], list[ParserRow]]:
+        rows = await list_schedulers(db)
+        if not local:
+            return rows, []
+        async with db.acquire() as conn:
+            return rows, [row for row in await list_parsers(conn) if row.hostname == host]
 
     host = socket.gethostname()
-    everybody = with_database(dsn, list_schedulers)
+    try:
+        everybody, parsers = with_database(dsn, read)
+    except DatabaseError as error:
+        if not restart:
+            raise
+        talk(f"a restart would not help: {error}")
+        return
     rows = [row for row in everybody if not local or row.hostname == host]
     owned = sum(row.partitions for row in everybody if row.alive)
     alive = [row for row in rows if row.alive and not row.stalled]
@@ -84,8 +108,10 @@ def check(
         if rows
         else f"no scheduler{where} is running"
     )
+    for parser in parsers:
+        talk(str(parser))
     for row in rows:
         if row.stalled:
             talk(f"the event loop of {row.name} has been blocked for {row.stalled:.0f} s; its log names the line")
-    if not alive:
+    if not alive and not any(parser.alive for parser in parsers):
         raise typer.Exit(1)

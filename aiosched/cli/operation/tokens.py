@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,6 +12,7 @@ from aiosched.cli.base.options import MOST_BIGINT, Dsn, Output
 from aiosched.cli.base.output import Columns, report, show_list, talk
 from aiosched.cli.base.session import load, with_database
 from aiosched.cli.operation.users import Name, check_role
+from aiosched.errors import NotFound
 
 if TYPE_CHECKING:
     from aiosched.db.people.accounts import StoredToken
@@ -77,7 +79,10 @@ def create(
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
 
     async def make(db: Database) -> StoredToken:
-        return await create_token(db, name, label, hash_token(token), role, expires_at, grants, read_only=read_only)
+        try:
+            return await create_token(db, name, label, hash_token(token), role, expires_at, grants, read_only=read_only)
+        except NotFound as error:
+            raise NotFound(f"{error} {await _owners(db, name)}") from None
 
     made = with_database(dsn, make)
     if output is not None:
@@ -85,6 +90,16 @@ def create(
         report({"token": token, "id": made.id, **facts}, output)
     else:
         typer.echo(token)
+
+
+async def _owners(db: Database, name: str) -> str:
+    """Whose a token can be instead of the user `name`, who does not exist."""
+    from aiosched.db.people.accounts import list_users
+    from aiosched.db.people.local_logins import LOCAL
+
+    is_local = any(user.kind == LOCAL for user in await list_users(db))
+    local = f"Who logs in without a password is {LOCAL!r}: aiosched tokens create {LOCAL}. " if is_local else ""
+    return f"{local}A program gets an account by: aiosched users create {quote(name)} --role viewer --service."
 
 
 @app.command()

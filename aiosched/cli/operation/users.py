@@ -211,8 +211,15 @@ def list_grants(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 
 
 @app.command()
-def password(name: Name, dsn: Dsn = None, output: Output = None) -> None:
-    """Set a user's password, and end their sessions."""
+def password(
+    name: Name,
+    keep_tokens: Annotated[
+        bool, typer.Option("--keep-tokens", help="Leave tokens for programs as they are; those of /auth/token end.")
+    ] = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Set a user's password, and end their sessions and tokens."""
     from aiosched.db.people.accounts import change_user
     from aiosched.web.auth.passwords import check_password, hash_password
 
@@ -220,7 +227,7 @@ def password(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     check_password(typed)
 
     async def change(db: Database) -> StoredUser:
-        return await change_user(db, name, password=await hash_password(typed))
+        return await change_user(db, name, password=await hash_password(typed), keep_tokens=keep_tokens)
 
     user = with_database(dsn, change)
     talk(f"the password of {name} is set")
@@ -263,12 +270,13 @@ def sessions(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command("log-out")
 def log_out(name: Name, dsn: Dsn = None, output: Output = None) -> None:
-    """End all sessions of a user; tokens stay."""
+    """End all sessions of a user, and their logins to Airflow's API; tokens for programs stay."""
     from aiosched.db.people.web_sessions import end_sessions
 
     ended = with_database(dsn, lambda db: end_sessions(db, name))
-    talk(f"ended {counted(ended, 'session')} of {name}")
-    report({"name": name, "ended": ended}, output)
+    logins = f" and {counted(ended.tokens, 'token')} of /auth/token" if ended.tokens else ""
+    talk(f"ended {counted(ended.sessions, 'session')}{logins} of {name}")
+    report({"name": name, "ended": ended.sessions, "tokens": ended.tokens}, output)
 
 
 def _place(*, everywhere: bool, **names: str | None) -> str:

@@ -126,10 +126,10 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
     The file is an object: {"key": value, "other": {"value": value, "description": text}}. Texts are stored as
     they are, other values as JSON.
     """
-    from aiosched.db.names.existing import Existing as Choice
+    from aiosched.db.names.existing import IfExists
 
     values = {key: _value(document) for key, document in read_document(file).items()}
-    choice = Choice(existing)
+    choice = IfExists(existing)
     changes = with_store(dsn, lambda store: store.set_variables(values, existing=choice, requested_by=requester()))
     report_imported(file, changes, "variable", output)
 

@@ -7,9 +7,9 @@ from importlib.metadata import version as version_of
 
 import typer
 
-from aiosched import __version__
 from aiosched.cli.base.options import Output
 from aiosched.cli.base.output import show_one
+from aiosched.version import __version__
 
 app = typer.Typer(rich_markup_mode=None)
 

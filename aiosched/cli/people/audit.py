@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aiosched.cli.base.options import MOST_BIGINT, Dsn, Limit, Output, read_instant
+from aiosched.cli.base.options import MOST_BIGINT, Dsn, Limit, Output, read_day_or_instant
 from aiosched.cli.base.output import Columns, show_list, write
 from aiosched.cli.base.session import with_database
 
 if TYPE_CHECKING:
+    from aiosched.core.timetables.days import DayOrInstant
     from aiosched.db.audit.reading import AuditEntry
     from aiosched.db.server.engine import Database
 
@@ -38,7 +39,8 @@ Since = Annotated[
     typer.Option("--since", metavar="DATE", help="From here: a date, or days such as 7d.", show_default=False),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="DATE", help="Up to here, exclusive.", show_default=False)
+    str | None,
+    typer.Option("--until", metavar="DATE", help="A day inclusive, an instant exclusive.", show_default=False),
 ]
 
 _COLUMNS: Final[Columns[AuditEntry]] = {
@@ -67,11 +69,16 @@ def list_(
 ) -> None:
     """List entries, newest first."""
     from aiosched.db.audit.reading import EntrySelection, list_entries
+    from aiosched.db.names.days import entries_meant
 
     selection = EntrySelection(
         kind=kind, who=who, dag_id=dag, since=_instant(since, "--since"), until=_instant(until, "--until")
     )
-    rows = with_database(dsn, lambda db: list_entries(db, selection, limit=limit))
+
+    async def read(db: Database) -> list[AuditEntry]:
+        return await list_entries(db, await entries_meant(db, selection), limit=limit)
+
+    rows = with_database(dsn, read)
     show_list(rows, _COLUMNS, output, empty="no entries")
 
 
@@ -94,6 +101,7 @@ def export(
     from aiosched.core.audit import kinds
     from aiosched.db.audit.entries import record
     from aiosched.db.audit.reading import EntrySelection, all_entries
+    from aiosched.db.names.days import entries_meant
 
     selection = EntrySelection(
         kind=kind, who=who, dag_id=dag, since=_instant(since, "--since"), until=_instant(until, "--until")
@@ -104,15 +112,15 @@ def export(
     async def work(db: Database) -> None:
         async with db.acquire() as conn:
             await record(conn, kinds.AuditKind.AUDIT_EXPORTED, format=format.value, after=after, selection=chosen)
-        async for entry in all_entries(db, selection, after=after):
+        async for entry in all_entries(db, await entries_meant(db, selection), after=after):
             write(msgspec.json.encode(entry).decode())
 
     with_database(dsn, work)
 
 
-def _instant(text: str | None, option: str) -> datetime | None:
+def _instant(text: str | None, option: str) -> DayOrInstant | None:
     if text is None:
         return None
     if text.endswith("d") and text[:-1].isdecimal() and len(text) < 7:
         return datetime.now(UTC) - timedelta(days=int(text[:-1]))
-    return read_instant(text, option)
+    return read_day_or_instant(text, option)

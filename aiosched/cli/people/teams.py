@@ -98,6 +98,21 @@ def remove_folder(team: Team, folder: Folder, dsn: Dsn = None, output: Output = 
     _tell(with_database(dsn, change), output)
 
 
+@app.command("move-dag")
+def move_dag(
+    dag_id: Annotated[str, typer.Argument(help="a DAG that no file defines any more")],
+    team: Annotated[str | None, typer.Option("--team", help="its new team; without it the DAG is nobody's")] = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Give a DAG, with its history, to another team, whose files can define it from their next parsing on."""
+    from aiosched.db.people import teams as stored_teams
+
+    with_database(dsn, lambda db: stored_teams.move_dag(db, dag_id, team))
+    talk(f"{dag_id}: {team or 'of no team'}")
+    report({"dag_id": dag_id, "team": team}, output)
+
+
 def _tell(team: StoredTeam, output: Output) -> None:
     where = ", ".join(folder or "the DAGs folder" for folder in team.folders) or "no folder"
     talk(f"{team.name}: {where}, {counted(team.dags, 'DAG')}")

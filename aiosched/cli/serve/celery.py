@@ -36,13 +36,17 @@ def worker(
     """Start a Celery worker whose tasks are attempts; further options are those of `celery worker`.
 
     As `celery -A aiosched.executors.celery worker --pool threads` with as many threads as slots, and without what these
-    tasks do not need. SIGTERM ends it: attempts have `scheduler.grace` seconds, then they are lost and run elsewhere.
+    tasks do not need. SIGTERM, or SIGHUP, ends it: attempts have `scheduler.grace` seconds, then they are lost and run
+    elsewhere.
     """
     settings = load_for_author_code(core__dags_folder=dags, executor__slots=slots, logs__level=log_level).settings
     try:
         from aiosched.executors.celery.celery_worker import make_worker_app
     except ImportError as error:
         raise ConfigError(f"Celery workers need Celery ({error}): pip install 'aiosched[celery]'.") from None
+    from aiosched.prctl import hide_memory
+
+    hide_memory()
     concurrency = settings.executor.slots or 4 * (os.cpu_count() or 1)
     make_worker_app(settings).worker_main(
         [

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 32 * 2**20  # bytes: about 100,000 events of runs
 _AT_ONCE: Final = select.PIPE_BUF  # bytes that a pipe takes whole, so lines of other writers never split ours

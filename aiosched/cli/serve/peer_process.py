@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 from dataclasses import asdict
 from typing import Any, Final
 
 from aiosched.cli.serve.line_writer import LineWriter
+from aiosched.cli.serve.stopping import STOPPING
 from aiosched.cli.serve.supervisor import end_process
+from aiosched.cli.serve.waiting import when_usable
 from aiosched.config import Settings
-from aiosched.logs import configure_logging
+from aiosched.logs import claim_streams, configure_logging
+from aiosched.prctl import hide_memory
 from aiosched.scheduler import Scheduler, SchedulerEvent
 
 _TICK: Final = 0.5
@@ -46,35 +48,51 @@ class _Telling:
 async def _serve(order: dict[str, Any], reader: asyncio.StreamReader, tell: _Telling) -> None:
     settings = Settings.model_validate(order["settings"])
     configure_logging(settings.logs)
-    scheduler = Scheduler(
-        dsn=order["dsn"],
-        settings=settings,
-        executor=settings.executor.kind,
-        name=order["name"],
-        parse=False,
-        listener=tell.event,
-    )
-    scheduler.on_stuck = end_process
-    scheduler.on_partitions = lambda partitions: tell(partitions=sorted(partitions), incarnation=scheduler.incarnation)
-    async with scheduler:
-        told = asyncio.ensure_future(_read_orders(reader, scheduler, tell))
+    claim_streams()
+    hide_memory()
+
+    async def start() -> Scheduler:
+        scheduler = Scheduler(
+            dsn=order["dsn"],
+            settings=settings,
+            executor=settings.executor.kind,
+            name=order["name"],
+            parse=False,
+            listener=tell.event,
+        )
+        scheduler.on_stuck = end_process
+        scheduler.on_partitions = lambda mine: tell(partitions=sorted(mine), incarnation=scheduler.incarnation)
+        await scheduler.start()
+        return scheduler
+
+    first = asyncio.ensure_future(reader.readline())  # while it waits for its database, each order means to end
+    scheduler = await when_usable(start, first)
+    if scheduler is None:
+        return
+    try:
+        told = asyncio.ensure_future(_read_orders(first, reader, scheduler, tell))
         await asyncio.wait({told, scheduler.failed}, return_when=asyncio.FIRST_COMPLETED)
         if scheduler.failed.done():
             await scheduler.failed  # raises what ended it
         await told
+    finally:
         await scheduler.stop(0.0)
 
 
-async def _read_orders(reader: asyncio.StreamReader, scheduler: Scheduler, tell: _Telling) -> None:
-    """Follow what the parent says until it closes."""
+async def _read_orders(
+    first: asyncio.Future[bytes], reader: asyncio.StreamReader, scheduler: Scheduler, tell: _Telling
+) -> None:
+    """Follow what the parent says, the first line of which is being read, until it closes."""
     draining: asyncio.Task[None] | None = None
-    while line := await reader.readline():
+    line = await first
+    while line:
         match json.loads(line):
             case {"announce": _}:
                 await scheduler.announce_drain()
                 tell(announced=True)
             case {"drain": grace}:
                 draining = draining or asyncio.create_task(_drain(scheduler, grace, tell))
+        line = await reader.readline()
     if draining is not None:
         draining.cancel()
         await asyncio.gather(draining, return_exceptions=True)
@@ -96,7 +114,7 @@ async def _drain(scheduler: Scheduler, grace: float, tell: _Telling) -> None:
 
 
 async def _main(pipe: int) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides
+    for number in STOPPING:  # the parent decides
         asyncio.get_running_loop().add_signal_handler(number, lambda: None)
     reader = asyncio.StreamReader(limit=2**20)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -27,7 +27,7 @@ from aiosched.db.statements.ownership import set_draining
 from aiosched.scheduler import Scheduler, SchedulerEvent
 from aiosched.timeouts import clean_up_timeout
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _CORES_EACH: Final = 2  # with `auto`: the other one is for tasks and the database
 _MOST_BY_ITSELF: Final = 8
@@ -235,7 +235,7 @@ class Peers:
         await asyncio.gather(*self._keeping, return_exceptions=True)
 
 
-class Together:
+class SchedulerGroup:
     """Several schedulers that stop together, as one."""
 
     def __init__(self, scheduler: Scheduler, peers: Sequence[PeerScheduler]) -> None:

@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import logging
 import os
+import shlex
 import socket
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -19,26 +22,33 @@ from aiosched.cli.base.output import counted, duration
 from aiosched.cli.base.page import offered_page
 from aiosched.cli.base.session import address, load_for_author_code, shown_path
 from aiosched.cli.serve.disk import logs_summary
-from aiosched.cli.serve.peers import Peers, Together, number_of_schedulers, settings_of_each
+from aiosched.cli.serve.peers import Peers, SchedulerGroup, number_of_schedulers, settings_of_each
 from aiosched.cli.serve.screen import Screen
 from aiosched.cli.serve.stopping import StopRequests, end
 from aiosched.cli.serve.supervisor import end_process, supervised
+from aiosched.config.secret_environment import warn_of_environments
 from aiosched.errors import ConfigError, InQuarantine, TimedOut, did_you_mean
+from aiosched.logs import claim_streams, configure_logging
 
 if TYPE_CHECKING:
     from aiosched.config import Loaded, Settings
     from aiosched.db.server.engine import Database
     from aiosched.parsing import Parser
     from aiosched.scheduler import Scheduler
+    from aiosched.web.views.database_watch import DatabaseWatch, Preparation
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 T = TypeVar("T")
+Stop = Callable[[], Awaitable[None]]
+WebStart = Callable[..., Awaitable[str | None]]  # its address, None without the role
 
 ROLES: Final = ("scheduler", "web", "parser")  # the default; a web server also has the worker API
 WORKER_API: Final = "worker-api"  # a server with nothing else
 _FIRST_PASS_SECONDS: Final = 5.0  # seconds that the banner waits for the first pass over the DAG files
+_WAITS_SECONDS: Final = 2.0  # until a web server says that it waits for its database
+_LONG_PARSING: Final = 60.0  # seconds without an error, after which the next one is the first
 _FIRST_PASS_FILES: Final = 1000  # unless there are more of them: that takes longer anyway
 
 
@@ -85,6 +95,9 @@ def serve(
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web server.")] = False,
     migrate: Annotated[
         bool, typer.Option("--migrate", help="Migrate the database of --dsn; the embedded one always is.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="End with exit code 5 if the database cannot be used at the start.")
     ] = False,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="This scheduler's name; default: the host's.")
@@ -134,10 +147,19 @@ def serve(
 
             check_provider(loaded.settings.web)
     _configure_logging(loaded)
+    if "web" in roles:
+        _warn_of_host_names(loaded.settings)
+    if roles & {"scheduler", "parser"}:
+        warn_of_environments(loaded.settings.executor.run_as)
     screen = Screen(output, whole=until_idle)
-    service = _Service(loaded.settings, roles, screen, migrate, until_idle, run_duration, open_browser)
+    claim_streams(stdout=screen.is_json)
+    service = _Service(loaded.settings, roles, screen, migrate, until_idle, run_duration, open_browser, not no_wait)
+    service.address_command = _address_command(loaded)
+    service.port_is_chosen = loaded.origins["web.port"].source != "default"
+    from aiosched.prctl import hide_memory
     from aiosched.scheduler.gc_tuning import rare_collections
 
+    hide_memory()
     try:
         with rare_collections(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(service.run())
@@ -181,14 +203,24 @@ def _shown_sources(settings: Settings) -> str:
 
 def _configure_logging(loaded: Loaded) -> None:
     """On a terminal the screen shows what happens, so by default the log has only warnings and errors."""
-    import sys
-
-    from aiosched.logs import configure_logging
-
     settings = loaded.settings.logs
     if sys.stderr.isatty() and loaded.origins["logs.level"].source == "default":
         settings = settings.model_copy(update={"level": "WARNING"})
     configure_logging(settings)
+
+
+def _warn_of_host_names(settings: Settings) -> None:
+    from aiosched.web.server.host_names import ADVICE, names_answered
+
+    if said := names_answered(settings.web, without_login=settings.web.auth in (None, "none")).warning:
+        logger.warning("%s; %s", said, ADVICE)
+
+
+def _address_command(loaded: Loaded) -> str:
+    """The command that finds this server's database and prints an address with a token."""
+    home, dsn = (loaded.origins[key].source == "flag" for key in ("core.home", "database.dsn"))
+    place = f"AIOSCHED_HOME={shlex.quote(str(loaded.settings.core.home.absolute()))} " if home else ""
+    return f"{place}aiosched web address{' --dsn …' if dsn else ''}"
 
 
 def _loop_factory() -> Any:
@@ -225,13 +257,17 @@ class _Service:
         until_idle: bool,
         run_duration: float | None,
         open_browser: bool = False,
+        waits: bool = True,
     ) -> None:
         self.settings, self.roles, self.screen, self.migrate = settings, roles, screen, migrate
         self.until_idle, self.run_duration, self.open_browser = until_idle, run_duration, open_browser
+        self.waits = waits and not until_idle  # for a database that cannot be used at the start
         self.number = number_of_schedulers(settings.scheduler.processes, os.cpu_count() or 1)
         self.each = settings_of_each(settings, self.number) if self.number > 1 else settings
         self.requests = StopRequests()
         self.started = time.monotonic()
+        self.address_command = "aiosched web address"
+        self.port_is_chosen = False  # then nothing but this port will do
         self._is_late = False  # the first pass over the DAG files was not finished for the banner
 
     async def run(self) -> int:
@@ -242,17 +278,17 @@ class _Service:
             return await self._run_web_alone()
         if "scheduler" not in self.roles:
             return await (self._run_parser() if "parser" in self.roles else self._run_web_alone())
-        async with self._scheduler() as scheduler:
+        async with self._web_beside() as web, self._scheduler(web) as scheduler:
             if scheduler is None:
                 return 130
             peers = self._peers(scheduler)
-            async with self._web_beside(scheduler.db.dsn, scheduler) as url:
-                await self._show(scheduler)
-                async with self._page(url, scheduler.db):
-                    if not self.requests.asked.is_set():
-                        self.screen.ready(time.monotonic() - self.started)
-                    async with supervised(), self._showing_late_files(scheduler):
-                        return await self._serve(scheduler, Together(scheduler, peers.all))
+            url = await web(scheduler.db.dsn, scheduler.on_close)
+            await self._show(scheduler)
+            async with self._page(url, scheduler.db):
+                if not self.requests.asked.is_set():
+                    self.screen.ready(time.monotonic() - self.started)
+                async with supervised(), self._showing_late_files(scheduler):
+                    return await self._serve(scheduler, SchedulerGroup(scheduler, peers.all))
 
     def _peers(self, scheduler: Scheduler) -> Peers:
         """Start the other schedulers of this machine; the parser here reads their files, too."""
@@ -269,24 +305,60 @@ class _Service:
         return peers
 
     @contextlib.asynccontextmanager
-    async def _web_beside(self, dsn: str, scheduler: Scheduler | None = None) -> AsyncIterator[str | None]:
-        """Run the web server in its own process during the block; yields its address, None without the role."""
-        if "web" not in self.roles:
-            yield None
-            return
-        from aiosched.web.process import WebProcess
+    async def _web_beside(self) -> AsyncIterator[WebStart]:
+        """What starts the web server in a process of its own, which is stopped at the end of the block."""
         from aiosched.web.server import ports
 
-        web = self.settings.web
-        sock = ports.bind(web.host, web.port)
-        process = WebProcess(self.settings, dsn, sock)
-        await process.start()
-        if scheduler is not None:
-            scheduler.on_close(process.stop)  # before the database stops
+        web, process, url = self.settings.web, None, None
+
+        async def start(dsn: str, on_close: Callable[[Stop], None] | None = None) -> str | None:
+            nonlocal process, url
+            if "web" not in self.roles:
+                return None
+            if process is None:
+                from aiosched.web.process import WebProcess
+
+                sock = ports.bind(web.host, web.port, is_chosen=self.port_is_chosen)
+                url = ports.url_of(sock, web.host)
+                process = WebProcess(self.settings, dsn, sock)
+                await process.start()
+            if on_close is not None:
+                on_close(process.stop)  # before the database stops
+            return url
+
         try:
-            yield ports.url_of(sock, web.host)
+            yield start
         finally:
-            await process.stop()
+            if process is not None:
+                await process.stop()
+
+    async def _when_usable(self, start: Callable[[], Coroutine[Any, Any, T]], web: WebStart) -> T | None:
+        """What `start` returns, as soon as the database can be used; None if asked to stop before.
+
+        Meanwhile the web server says why not. Raises the error at once with `--no-wait` and `--until-idle`.
+        """
+        from aiosched.cli.serve.waiting import when_usable
+        from aiosched.db.server.password_file import with_present_password
+
+        dsn, is_told = self.settings.database.dsn, False
+
+        def may_wait() -> bool:
+            is_late = self.run_duration is not None and time.monotonic() - self.started >= self.run_duration
+            return dsn is not None and self.waits and not is_late
+
+        async def tell() -> None:
+            nonlocal is_told
+            if is_told or dsn is None:
+                return
+            is_told = True
+            if url := await web(with_present_password(dsn, self.settings.database.password_file)):
+                self.screen.fact("web", f"{url}   waits for the database", url=url)
+
+        asked = asyncio.ensure_future(self.requests.asked.wait())
+        try:
+            return await when_usable(start, asked, may_wait=may_wait, on_wait=tell)
+        finally:
+            asked.cancel()
 
     @contextlib.asynccontextmanager
     async def _page(self, url: str | None, db: Database) -> AsyncIterator[None]:
@@ -295,36 +367,36 @@ class _Service:
             yield
             return
         async with offered_page(self.settings, db, url) as page:
-            self.screen.fact("web", f"{page.url}   {page.login}", url=url, page=page.url)
+            self.screen.page(page, url, self.address_command)
             if self.open_browser:
                 await asyncio.to_thread(page.open)
             yield
 
     @contextlib.asynccontextmanager
-    async def _scheduler(self) -> AsyncIterator[Scheduler | None]:
+    async def _scheduler(self, web: WebStart) -> AsyncIterator[Scheduler | None]:
         """A started scheduler; None if asked to stop before it was ready."""
         from aiosched.scheduler import Scheduler
 
-        scheduler = Scheduler(
-            settings=self.each,
-            dags_folder=None if self.settings.dags.bundles else self.settings.core.dags_folder,
-            executor=self.settings.executor.kind,
-            migrate=self.migrate,
-            parse="parser" in self.roles,
-            listener=self.screen.run,
-        )
-        scheduler.on_stuck = end_process
-        starting = asyncio.ensure_future(scheduler.start())
-        if not await self._first(starting, self.requests.asked.wait()):
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-            yield None
-            return
-        await starting
+        async def start() -> Scheduler:
+            scheduler = Scheduler(
+                settings=self.each,
+                dags_folder=None if self.settings.dags.bundles else self.settings.core.dags_folder,
+                executor=self.settings.executor.kind,
+                migrate=self.migrate,
+                parse="parser" in self.roles,
+                listener=self.screen.run,
+                remembers_in=self.settings.core.home / "seen.json",
+            )
+            scheduler.on_stuck = end_process
+            await scheduler.start()
+            return scheduler
+
+        scheduler = await self._when_usable(start, web)
         try:
             yield scheduler
         finally:
-            await scheduler.stop(0.0)
+            if scheduler is not None:
+                await scheduler.stop(0.0)
 
     async def _show(self, scheduler: Scheduler) -> None:
         self.screen.fact("database", scheduler.database_summary)
@@ -332,7 +404,8 @@ class _Service:
         if "parser" in self.roles:
             parser = await self._first_pass(scheduler)
             stats = parser.stats if parser is not None else None
-            self.screen.dags(folder, stats, watching=True)
+            waits_for = None if scheduler.parser is None else scheduler.parser.waits_for
+            self.screen.dags(folder, stats, watching=True, waits_for=waits_for)
             self._is_late = parser is None
         else:
             self.screen.fact("dags", f"{folder}   parsed elsewhere")
@@ -373,7 +446,7 @@ class _Service:
                     showing.cancel()
                 await asyncio.gather(showing, return_exceptions=True)
 
-    async def _serve(self, scheduler: Scheduler, all_of_them: Together) -> int:
+    async def _serve(self, scheduler: Scheduler, all_of_them: SchedulerGroup) -> int:
         """Wait for a reason to stop, then stop; the exit code."""
         idle = asyncio.ensure_future(scheduler.wait_idle() if self.until_idle else asyncio.Event().wait())
         left = None if self.run_duration is None else max(self.started + self.run_duration - time.monotonic(), 0.0)
@@ -407,25 +480,39 @@ class _Service:
 
         web = self.settings.web
         async with address(self.settings, create=True, keep=True) as dsn:
-            if self.migrate or self.settings.database.dsn is None:
-                await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
-            async with await Database.open(dsn, settings=self.settings.database, application_name="aiosched web") as db:
-                sock = ports.bind(web.host, web.port)
+            slots = self.settings.core.default_pool_task_slot_count
+            wanted = self.migrate or self.settings.database.dsn is None
+            preparation = partial(migrate, dsn, default_pool_slots=slots) if wanted else None
+            async with await Database.open(
+                dsn, settings=self.settings.database, application_name="aiosched web", at_once=False
+            ) as db:
+                sock = ports.bind(web.host, web.port, is_chosen=self.port_is_chosen)
                 self.screen.fact("database", db.where)
                 url = ports.url_of(sock, web.host)
                 if "web" not in self.roles:
                     self.screen.fact("worker API", f"{url}   for workers on engines, by the tokens of their attempts")
-                async with self._page(url if "web" in self.roles else None, db):
-                    self.screen.ready(time.monotonic() - self.started)
-                    await self._serve_web(db, sock)
+                watch, serving = self._http_server(db, sock, preparation)
+                await self._serve_web(serving, watch, url, db)
         return 0
 
-    async def _serve_web(self, db: Database, sock: socket.socket) -> None:
-        """Answer requests until asked to stop."""
+    async def _serve_web(
+        self, serving: Coroutine[Any, Any, None], watch: DatabaseWatch, url: str, db: Database
+    ) -> None:
+        """Answer requests until asked to stop, also while the database cannot be used yet."""
         async with self._uploading_received_logs():
-            with contextlib.suppress(TimeoutError):
-                async with supervised(), asyncio.timeout(self.run_duration):
-                    await self._serve_http(db, sock)
+            work = asyncio.create_task(serving)
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with supervised(), asyncio.timeout(self.run_duration):
+                        if not await self._first(watch.prepared.wait(), asyncio.sleep(_WAITS_SECONDS), work):
+                            self.screen.fact("web", f"{url}   waits for the database", url=url)
+                        if await self._first(watch.prepared.wait(), work):
+                            async with self._page(url if "web" in self.roles else None, db):
+                                self.screen.ready(time.monotonic() - self.started)
+                                await work
+            finally:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
 
     @contextlib.asynccontextmanager
     async def _uploading_received_logs(self) -> AsyncIterator[None]:
@@ -445,38 +532,90 @@ class _Service:
             if stop is not None:
                 await stop()
 
-    async def _serve_http(self, db: Database, sock: socket.socket) -> None:
+    def _http_server(
+        self, db: Database, sock: socket.socket, migrate: Preparation | None
+    ) -> tuple[DatabaseWatch, Coroutine[Any, Any, None]]:
+        """What watches over the database, and the server that answers until asked to stop."""
         from aiosched.web.server import uvicorn_server as server
 
         if "web" in self.roles:
             from aiosched.web.app import make_app
             from aiosched.web.requests.request_client import RequestClient
 
-            await server.run(make_app(RequestClient(db, self.settings), listens=True), sock, self.requests.asked)
-        else:
-            from aiosched.web.worker_api.endpoints import make_worker_api
+            app = make_app(RequestClient(db, self.settings), listens=True, migrate=migrate)
+            return app.state.watch, server.run(app, sock, self.requests.asked)
+        from aiosched.web.views.database_watch import DatabaseWatch
+        from aiosched.web.worker_api.endpoints import make_worker_api
 
-            api = make_worker_api(db, self.settings)
-            await server.serve(api, sock, self.requests.asked, prefix=self.settings.web.prefix)
+        watch = DatabaseWatch(db)
+        api = make_worker_api(db, self.settings, watch, migrate=migrate)
+        return watch, server.serve(api, sock, self.requests.asked, prefix=self.settings.web.prefix)
 
     async def _run_parser(self) -> int:
         """`--role parser`: parse all files for schedulers that run elsewhere without this role."""
+        from aiosched.core.figures.metrics import Metrics
         from aiosched.db.server.engine import Database
         from aiosched.db.server.migrate import migrate
+        from aiosched.db.server.silence import limits_within
         from aiosched.parsing import Parser
+        from aiosched.parsing.heartbeat import ParserHeartbeat, figures_of
+        from aiosched.scheduler.concurrency.supervision import keep_running
+        from aiosched.scheduler.concurrency.wakeup import Wakeup
+        from aiosched.scheduler.membership.outage import Patience, summary
 
-        async with address(self.settings, create=True, keep=True) as dsn:
-            if self.migrate or self.settings.database.dsn is None:
-                await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
-            async with (
-                await Database.open(dsn, settings=self.settings.database) as db,
-                self._web_beside(dsn) as url,
-            ):
-                parser = Parser(self.settings, db)
-                running = asyncio.ensure_future(parser.run())
+        limits = limits_within(self.settings.scheduler.lease)
+        async with address(self.settings, create=True, keep=True) as dsn, self._web_beside() as web:
+
+            async def open_database() -> Database:
+                if self.migrate or self.settings.database.dsn is None:
+                    await migrate(dsn, default_pool_slots=self.settings.core.default_pool_task_slot_count)
+                return await Database.open(dsn, settings=self.settings.database, limits=limits)
+
+            opened = await self._when_usable(open_database, web)
+            if opened is None:
+                return 130
+            async with opened as db:
+                url = await web(dsn)
+                parser, stopping, patience = Parser(self.settings, db), Wakeup(), Patience()
+                trouble: str | None = None
+                heartbeat = ParserHeartbeat(
+                    db,
+                    lambda: figures_of(parser, trouble),
+                    name=self.settings.scheduler.name,
+                    bundles=[bundle.name for bundle in self.settings.dags.bundles],
+                )
+
+                def is_final(error: Exception) -> bool:
+                    return patience.is_over(error, now=time.monotonic())
+
+                async def parse() -> None:
+                    nonlocal parser, trouble
+                    began = time.monotonic()
+                    try:
+                        await parser.run()
+                    except Exception as error:
+                        parser, trouble = Parser(self.settings, db), summary(error)  # each runs once
+                        if time.monotonic() - began > _LONG_PARSING:
+                            patience.reset()
+                        raise
+
+                async def first_pass() -> None:
+                    passing = None
+                    while passing is not parser:  # else that one has failed
+                        passing = parser
+                        await passing.first_pass
+
+                kept = keep_running("parsing", parse, Metrics(), stopping, in_session=False, is_final=is_final)
+                running, beating = asyncio.ensure_future(kept), asyncio.ensure_future(heartbeat.run())
                 try:
-                    await self._first(parser.first_pass, running, self.requests.asked.wait())
                     self.screen.fact("database", db.where)
+                    passing = asyncio.ensure_future(first_pass())
+                    late = asyncio.ensure_future(asyncio.sleep(_FIRST_PASS_SECONDS))
+                    if not await self._first(passing, late, running, self.requests.asked.wait()) and late.done():
+                        folder = _shown_sources(self.settings)
+                        self.screen.dags(folder, None, watching=True, waits_for=parser.waits_for)
+                    await self._first(passing, running, self.requests.asked.wait())
+                    passing.cancel()
                     self.screen.dags(_shown_sources(self.settings), parser.stats, watching=True)
                     async with self._page(url, db):
                         self.screen.ready(time.monotonic() - self.started)
@@ -485,8 +624,11 @@ class _Service:
                                 async with supervised(), asyncio.timeout(self.run_duration):
                                     await self._first(running, self.requests.asked.wait())
                 finally:
+                    stopping.stop()
                     parser.stop()
-                    await running
+                    beating.cancel()
+                    await running  # one that has failed stays, to be named
+                    await heartbeat.leave()
         return 0
 
     async def _first(self, wanted: Awaitable[Any], *others: Awaitable[Any]) -> bool:

@@ -1,6 +1,7 @@
 """How `serve` stops: the first request drains, the second one ends running tasks, the third one exits.
 
-Source: docs/operations.md, "The command line". SIGTERM counts like Ctrl-C.
+Source: docs/operations.md, "The command line". SIGTERM and the end of the
+terminal (SIGHUP) count like Ctrl-C.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Final, Protocol
 from aiosched.cli.base.output import counted, duration, talk
 from aiosched.logs import writes_json
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECOND_GRACE: Final = 5.0  # seconds between TERM and KILL, after the second request
 _NAMED: Final = 5  # running tasks that the countdown names
 _TICK: Final = 1.0
@@ -35,6 +37,14 @@ class Stoppable(Protocol):
     def running_attempts(self) -> Sequence[RunningAttempt]: ...
 
 
+def handle_stopping(ask: Callable[[], object]) -> None:
+    """Call `ask` for each signal that stops, on the running loop. Started by nohup, a closed terminal stops nothing."""
+    loop = asyncio.get_running_loop()
+    for number in STOPPING:
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, ask)
+
+
 @dataclass
 class StopRequests:
     """Counts the requests to stop; the third one exits at once."""
@@ -45,10 +55,8 @@ class StopRequests:
     insisted: asyncio.Event = field(default_factory=asyncio.Event)
 
     def install(self) -> None:
-        """Handle Ctrl-C and SIGTERM on the running loop."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.ask)
+        """Handle Ctrl-C, SIGTERM and SIGHUP on the running loop."""
+        handle_stopping(self.ask)
 
     def ask(self) -> None:
         """Count one more request."""

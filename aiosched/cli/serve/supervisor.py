@@ -14,7 +14,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 STUCK_EXIT_CODE: Final = 70  # EX_SOFTWARE of sysexits.h
 

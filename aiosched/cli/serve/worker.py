@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 
 from aiosched.cli.base.options import DagsFolder, UsageProblem
 from aiosched.cli.base.session import load_for_author_code
+from aiosched.cli.serve.stopping import handle_stopping
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -53,13 +53,15 @@ def run_attempt(
     """Run the attempt of one job, which names the worker API and has a token for it.
 
     Exit code: 0 for a task that succeeded, was skipped or waits, 1 for one that failed, 4 if the attempt is not to be
-    begun here, 75 if it was lost. SIGTERM ends it as lost: its task runs again elsewhere. With --wait it is also 0 if
-    no job has come in time.
+    begun here, 75 if it was lost. SIGTERM, or SIGHUP, ends it as lost: its task runs again elsewhere. With --wait it is
+    also 0 if no job has come in time.
     """
     settings = load_for_author_code(core__dags_folder=dags, scheduler__grace=grace, logs__level=log_level).settings
     from aiosched.logs import configure_logging
+    from aiosched.prctl import hide_memory
 
     configure_logging(settings.logs)
+    hide_memory()
     given = read_job(job) if wait is None else None
     raise typer.Exit(asyncio.run(_run(settings, given, place=job, wait=wait or 0.0)))
 
@@ -87,9 +89,7 @@ async def _run(settings: Settings, job: Job | None, *, place: str, wait: float) 
 
     agent = WorkerAgent(LocalOptions.from_settings(settings))
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    handle_stopping(stop.set)
     await agent.start()
     try:
         if job is None and not await _comes(Path(place), wait, stop):

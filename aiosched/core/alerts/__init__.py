@@ -1,4 +1,4 @@
 """Alerts: which rules are met, and what is to be said. Pure.
 
-rules.py  rules, and what they select      quiet.py  quiet hours      decision.py  what to open, remind of, recover
+rules.py  rules, what they select, quiet hours      decision.py  what to open, remind of, recover
 """

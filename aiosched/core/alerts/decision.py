@@ -30,7 +30,9 @@ class AlertMessage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something of a kind that is true, or that has happened `at`. For how many seconds it lasts, and how long usually.
+    """Something that rules watch: an event `at` an instant, or a state since then.
+
+    `seconds` is how long a state has lasted, `usual` how long it usually lasts.
 
     `dag_ids`: the DAGs that it concerns; for a file those that it has, none for what concerns the fleet.
     """
@@ -47,7 +49,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts. `cut`: kinds of which not all could be read; `over`: subjects whose events have been made good."""
+    """All facts. `cut`: kinds of which not all could be read; `over`: subjects that have recovered."""
 
     found: Sequence[Fact] = ()
     labels: Labels = field(default_factory=dict)
@@ -57,10 +59,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert that is open, or of which something is to be said.
+    """An alert that is open, or whose last message is still to be delivered.
 
-    `owes` is what is to be said, not before `deliver_at`; `in_flight`: its delivery is under way. `told_at` is when
-    something about it was delivered last; `last_at` is its newest event.
+    `owes` is the message to deliver, not before `deliver_at`; `in_flight`: its delivery is under way. `told_at` is when
+    a message was delivered last; `last_at` is its newest event.
     """
 
     id: int
@@ -88,7 +90,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenAlert:
     """Open an alert, and announce it at `deliver_at`."""
 
     rule: AlertRule
@@ -97,7 +99,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class AlertAgain:
+class RepeatAlert:
     """An open alert has another event."""
 
     alert: int
@@ -105,8 +107,8 @@ class AlertAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class Owe:
-    """Something else is to be said about an alert; None: nothing any more. `recovers`: and it is over."""
+class UpdateAlert:
+    """An open alert has another message to deliver, or (None) no more. `recovers`: the alert ends."""
 
     alert: int
     message: AlertMessage | None
@@ -114,7 +116,7 @@ class Owe:
     recovers: bool = False
 
 
-Change = Open | AlertAgain | Owe
+Change = OpenAlert | RepeatAlert | UpdateAlert
 Handled = Mapping[tuple[int, str], datetime]  # the newest event of a rule and subject that has been acted on
 
 
@@ -139,14 +141,14 @@ def _of_rule(
     for subject, fact in met.items():
         if subject in there:
             if rule.kind in EVENTS and fact.at > there[subject].last_at:
-                yield AlertAgain(there[subject].id, fact)
+                yield RepeatAlert(there[subject].id, fact)
         elif rule.kind not in EVENTS or fact.at > handled.get((rule.id, subject), rule.since):
-            yield Open(rule, fact, rule.allows(now))
+            yield OpenAlert(rule, fact, rule.allows(now))
     for alert in there.values():
         if _is_over(rule, facts, alert, met):
             yield _recovery(rule, alert, now)
         elif _is_to_remind(rule, alert, now):
-            yield Owe(alert.id, AlertMessage.REMINDER, rule.allows(now))
+            yield UpdateAlert(alert.id, AlertMessage.REMINDER, rule.allows(now))
 
 
 def _newest_last(facts: Iterable[Fact]) -> list[Fact]:
@@ -182,11 +184,11 @@ def _is_over(rule: AlertRule, facts: Facts, alert: Alert, met: Mapping[str, Fact
     return alert.subject not in met and rule.kind not in facts.cut
 
 
-def _recovery(rule: AlertRule, alert: Alert, now: datetime) -> Owe:
+def _recovery(rule: AlertRule, alert: Alert, now: datetime) -> UpdateAlert:
     if alert.was_held:
-        return Owe(alert.id, None, None, recovers=True)
+        return UpdateAlert(alert.id, None, None, recovers=True)
     again = alert.deliver_at if alert.failures and alert.deliver_at is not None else now  # it goes on pausing
-    return Owe(alert.id, AlertMessage.RECOVERED, rule.allows(max(now, again)), recovers=True)
+    return UpdateAlert(alert.id, AlertMessage.RECOVERED, rule.allows(max(now, again)), recovers=True)
 
 
 def _is_to_remind(rule: AlertRule, alert: Alert, now: datetime) -> bool:

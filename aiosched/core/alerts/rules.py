@@ -7,13 +7,13 @@ import functools
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final
-
-from aiosched.core.alerts.quiet import QuietHours, quiet_hours
+from zoneinfo import ZoneInfo
 
 LEAST_REMINDER: Final = 60.0  # seconds between two reminders
+_TIME: Final = re.compile(r"^([01]\d|2[0-3]):[0-5]\d$")
 
 
 class AlertKind(StrEnum):
@@ -27,12 +27,18 @@ class AlertKind(StrEnum):
     SCHEDULER_GONE = "scheduler_gone"
     POOL_STARVING = "pool_starving"
     DAG_QUARANTINED = "dag_quarantined"
+    COMMITS_LOST = "commits_lost"  # by the database
+    MACHINES_DIFFER = "machines_differ"  # those of schedulers: their DAG files, their clocks
 
 
 # Something that happened: it counts even if it is over when it is read. All others last, and recover when they end.
-EVENTS: Final = frozenset({AlertKind.RUN_FAILED, AlertKind.DEADLINE_MISSED, AlertKind.SCHEDULER_GONE})
+EVENTS: Final = frozenset(
+    {AlertKind.RUN_FAILED, AlertKind.DEADLINE_MISSED, AlertKind.SCHEDULER_GONE, AlertKind.COMMITS_LOST}
+)
 # They concern no DAG: a rule of theirs selects by no DAG, tag or owner.
-OF_THE_FLEET: Final = frozenset({AlertKind.SCHEDULER_GONE, AlertKind.POOL_STARVING})
+OF_THE_FLEET: Final = frozenset(
+    {AlertKind.SCHEDULER_GONE, AlertKind.POOL_STARVING, AlertKind.COMMITS_LOST, AlertKind.MACHINES_DIFFER}
+)
 # Seconds that something of the kind lasts before it is one, unless the rule says so.
 DEFAULT_SECONDS: Final = {AlertKind.RUN_LATE: 60.0, AlertKind.POOL_STARVING: 300.0}
 DEFAULT_FACTOR: Final = 1.5  # times the usual p95, of a rule on long runs that gives neither a factor nor seconds
@@ -74,8 +80,48 @@ def _glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
 
 
 @dataclass(frozen=True, slots=True)
+class QuietHours:
+    """From `begin` until `end` (exclusive) of the local time of `zone`; over midnight if the end is the earlier one."""
+
+    begin: time
+    end: time
+    zone: ZoneInfo
+
+    def until(self, now: datetime) -> datetime | None:
+        """When the quiet hours end that `now` is in, in UTC; None if it is in none."""
+        local = now.astimezone(self.zone)
+        if not self._contains(local.time()):
+            return None
+        days = 1 if local.time() >= self.end else 0
+        end = datetime.combine(local.date() + timedelta(days=days), self.end, tzinfo=self.zone)
+        return max(end.astimezone(UTC), now)
+
+    def _contains(self, at: time) -> bool:
+        if self.begin <= self.end:
+            return self.begin <= at < self.end
+        return at >= self.begin or at < self.end
+
+
+def quiet_hours(begin: str | None, end: str | None, zone: str) -> QuietHours | None:
+    """Those from HH:MM until HH:MM; None without both. Raises ValueError, which says what is wrong."""
+    if begin is None and end is None:
+        return None
+    if begin is None or end is None:
+        raise ValueError("quiet hours need both quiet_from and quiet_until, such as 22:00 and 07:00")
+    for text in (begin, end):
+        if not _TIME.match(text):
+            raise ValueError(f"{text!r} is no time of day: write it as HH:MM, such as 22:00")
+    if begin == end:
+        raise ValueError("quiet hours that begin and end at the same time are never over: pause the rule instead")
+    try:
+        return QuietHours(time.fromisoformat(begin), time.fromisoformat(end), ZoneInfo(zone))
+    except (LookupError, OSError, ValueError):
+        raise ValueError(f"{zone!r} is no time zone of the IANA database, such as UTC or Europe/Amsterdam") from None
+
+
+@dataclass(frozen=True, slots=True)
 class AlertRule:
-    """One rule. `since`: what happened before is not its concern; `looked_until`: it has been evaluated until then."""
+    """One rule. `since`: events before it do not count; `looked_until`: all events until then were considered."""
 
     id: int
     name: str

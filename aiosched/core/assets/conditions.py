@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 NOTHING: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
+DEFINED_BY_NOBODY: Final = "no DAG file and no application defines the DAG any more"
 
 
 class WatcherSpec(msgspec.Struct, frozen=True):
@@ -166,7 +167,7 @@ def why_not_triggered(
     if dag.has_import_errors:
         return "its file cannot be imported"
     if dag.is_stale:
-        return "no DAG file produces the DAG any more"
+        return DEFINED_BY_NOBODY
     if dag.is_paused:
         return "the DAG is paused"
     if not is_met(dag.condition, [row.asset for row in queue], aliases):

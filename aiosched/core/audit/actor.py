@@ -16,7 +16,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`who` as in `command.requested_by`: `api:ada`, `cli:ada@host`. `session` and `token` are ids of their rows."""
+    """`who` as in `request.requested_by`: `api:ada`, `cli:ada@host`. `session` and `token` are ids of their rows."""
 
     who: str
     address: str | None = None

@@ -1,7 +1,8 @@
 """The kinds of entries of the audit log, as one table with what each means.
 
-A new kind needs a line here and one in docs/audit.md; a test compares the two. Requests to the owners of DAGs, and
-changes of pools, variables and connections, have a kind for each verb, which begins with `request.`.
+A new kind needs a line here and one in docs/audit.md; a test compares the two. Each kind of
+request to the owner of a DAG, and each kind of change of a pool, variable or connection, is a kind of entry, too; its
+name begins with `request.`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class AuditKind(StrEnum):
     GRANT_DELETED = "grant.deleted"
     TEAM_CREATED = "team.created"
     TEAM_DELETED = "team.deleted"
+    DAG_MOVED = "dag.moved"
     FOLDER_ADDED = "team.folder.added"
     FOLDER_REMOVED = "team.folder.removed"
     SECRET_READ = "secret.read"
@@ -60,7 +62,7 @@ class Result(StrEnum):
     FAILED = "failed"
 
 
-# Verbs of rows in `command` that are no requests to an owner: their change is made with the row.
+# Kinds of rows of `request` that are no requests to an owner: their change is made with the row.
 CHANGES: Final = (
     "set_pool", "delete_pool", "set_variable", "delete_variable", "set_connection", "delete_connection", "rotate_keys",
     "rotate_signing_key",

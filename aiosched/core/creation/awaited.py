@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 _NONE: Final[Mapping[int, int]] = MappingProxyType({})
 
 
-class Standing(NamedTuple):
+class WaitingRun(NamedTuple):
     """A running run that may wait for earlier runs.
 
     group         the id of its backfill, None for none: it counts for that limit
@@ -32,7 +32,7 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class AwaitedRuns:
     """What the start decision needs to know about runs that wait for each other.
 
     by     each awaited queued run, in the order in which they start -> a running run that waits for it,
@@ -46,10 +46,10 @@ class Awaited:
     still: frozenset[int | None] = frozenset()
 
 
-NONE_AWAITED: Final = Awaited()
+NONE_AWAITED: Final = AwaitedRuns()
 
 
-def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | None]) -> Awaited:
+def find_awaited(running: Mapping[int, WaitingRun], before: Mapping[int, int | None]) -> AwaitedRuns:
     """The awaited queued runs of one DAG.
 
     `running` has all its running runs by key, `before` the previous run of each queued run that may be awaited, None if
@@ -74,10 +74,10 @@ def find_awaited(running: Mapping[int, Standing], before: Mapping[int, int | Non
         return NONE_AWAITED
     first = frozenset(run for run in by if (earlier := before[run]) not in running and earlier not in before)
     at_work = {one.group for one in running.values() if not one.stands_still}
-    return Awaited(by, first, frozenset({one.group for one in running.values()} - at_work))
+    return AwaitedRuns(by, first, frozenset({one.group for one in running.values()} - at_work))
 
 
-def who_waits_for(run: int, running: Mapping[int, Standing], before: Mapping[int, int | None]) -> int | None:
+def who_waits_for(run: int, running: Mapping[int, WaitingRun], before: Mapping[int, int | None]) -> int | None:
     """A running run that waits for `run`, directly or through others, or None. Arguments as for `find_awaited`."""
     for waiting, standing in running.items():
         at = standing.waits_for

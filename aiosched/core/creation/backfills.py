@@ -22,7 +22,7 @@ class Rerun(StrEnum):
     ALL = "all"
 
 
-class Fate(StrEnum):
+class BackfillOutcome(StrEnum):
     """The fate of one date."""
 
     CREATE = "create"
@@ -31,12 +31,16 @@ class Fate(StrEnum):
     EXISTS = "already exists"
 
 
-_FATES: Final[Mapping[tuple[RunState, Rerun], Fate]] = MappingProxyType(
+_FATES: Final[Mapping[tuple[RunState, Rerun], BackfillOutcome]] = MappingProxyType(
     {
-        (RunState.SUCCESS, Rerun.ALL): Fate.RERUN,
-        (RunState.FAILED, Rerun.FAILED): Fate.RERUN,
-        (RunState.FAILED, Rerun.ALL): Fate.RERUN,
-        **{(state, rerun): Fate.IN_FLIGHT for state in (RunState.QUEUED, RunState.RUNNING) for rerun in Rerun},
+        (RunState.SUCCESS, Rerun.ALL): BackfillOutcome.RERUN,
+        (RunState.FAILED, Rerun.FAILED): BackfillOutcome.RERUN,
+        (RunState.FAILED, Rerun.ALL): BackfillOutcome.RERUN,
+        **{
+            (state, rerun): BackfillOutcome.IN_FLIGHT
+            for state in (RunState.QUEUED, RunState.RUNNING)
+            for rerun in Rerun
+        },
     }
 )
 
@@ -46,13 +50,13 @@ class BackfillDate:
     """One date of a backfill; `order` is 1 for the first that runs."""
 
     run: NextRun
-    fate: Fate
+    fate: BackfillOutcome
     order: int | None
 
 
-def fate_of(existing: RunState | None, rerun: Rerun) -> Fate:
+def fate_of(existing: RunState | None, rerun: Rerun) -> BackfillOutcome:
     """The fate of a date whose run is in state `existing` (None: it has no run)."""
-    return Fate.CREATE if existing is None else _FATES.get((existing, rerun), Fate.EXISTS)
+    return BackfillOutcome.CREATE if existing is None else _FATES.get((existing, rerun), BackfillOutcome.EXISTS)
 
 
 def plan_backfill(
@@ -71,8 +75,10 @@ def plan_backfill(
     order = 0
     for run in runs:
         fate = fate_of(existing.get(run.logical_date), rerun)
-        order += fate in (Fate.CREATE, Fate.RERUN)
-        planned.append(BackfillDate(run, fate, order if fate in (Fate.CREATE, Fate.RERUN) else None))
+        order += fate in (BackfillOutcome.CREATE, BackfillOutcome.RERUN)
+        planned.append(
+            BackfillDate(run, fate, order if fate in (BackfillOutcome.CREATE, BackfillOutcome.RERUN) else None)
+        )
     return planned
 
 

@@ -1,7 +1,7 @@
 """How a schedule goes on after the last run that another scheduler has made.
 
-What counts is when that run was due: with it, a period that has been processed there is passed over here and none is
-left out, also where the other scheduler has another rule for logical dates (the start or the end of the period).
+What counts is when that run was due. So a period that was processed there is not processed again here, and none is left
+out, even if the other scheduler has another rule for logical dates (the start or the end of the period).
 Does not live here: storing that run (scheduler/requests/continuing.py), what comes next (next_run.py).
 Source: docs/migration.md, "Schedules go on"; the semantics reference, sections 11 and 13.1.
 """

@@ -16,17 +16,21 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from aiosched.core.creation.awaited import NONE_AWAITED, Awaited
+from aiosched.core.assets.conditions import DEFINED_BY_NOBODY
+from aiosched.core.creation.awaited import NONE_AWAITED, AwaitedRuns
 from aiosched.core.creation.partitions import manual_partition
+from aiosched.core.graph.instances import Run
 from aiosched.core.graph.spec import AIRFLOW_2, DagSpec, TaskSpec
 from aiosched.core.timetables import (
     DataInterval,
     NextRun,
     Partition,
     Restriction,
+    first_unfinished,
     is_trigger,
     scheduled_between,
 )
+from aiosched.core.timetables.days import DayOrInstant, Period, period_of
 from aiosched.core.values.ids import ALLOWED_RUN_ID, RUN_WORDS, check_new_name, make_run_id
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
@@ -132,7 +136,7 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
     if dag.active_runs >= dag.max_active_runs:
         limit = f"max_active_runs={dag.max_active_runs} reached: {dag.active_runs} runs are queued or running"
     return {
-        "file": "no DAG file produces the DAG any more" if dag.is_stale and not dag.has_import_errors else None,
+        "file": DEFINED_BY_NOBODY if dag.is_stale and not dag.has_import_errors else None,
         "import": "its file cannot be imported: see `aiosched dags errors`" if dag.has_import_errors else None,
         "paused": f"the DAG is paused: `aiosched dags unpause {dag.dag_id}`" if dag.is_paused else None,
         "schedule": schedule,
@@ -219,7 +223,9 @@ def check_manual_run(dag_id: str, *, is_stale: bool, has_import_errors: bool, im
             "Correct the file, then trigger the DAG again; `aiosched dags errors` shows the place."
         )
     if is_stale:
-        raise Refused(f"DAG {dag_id!r} is not in any DAG file any more; bring its file back, then trigger it again.")
+        raise Refused(
+            f"DAG {dag_id!r} is defined by no file and no application any more; bring it back, then trigger it again."
+        )
 
 
 def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None:
@@ -310,7 +316,7 @@ def runs_to_start(
     blocked: str | None = None,
     paused_backfills: Iterable[int] = (),
     backfill_order: Mapping[int, int] = _NOTHING,
-    awaited: Awaited = NONE_AWAITED,
+    awaited: AwaitedRuns = NONE_AWAITED,
 ) -> StartDecision[R]:
     """Which queued runs of one DAG start now.
 
@@ -360,8 +366,16 @@ def runs_to_start(
 # Backfills
 
 
+def backfill_period(spec: DagSpec, first: DayOrInstant, final: DayOrInstant) -> Period:
+    """The instants of a backfill from `first` to `final`, both inclusive; a day is one of the DAG's time zone.
+
+    Raises Refused for an instant without a time zone or outside the calendar.
+    """
+    return period_of(_checked(first, "first date"), _checked(final, "last date"), spec.timezone)
+
+
 def backfill_runs(
-    spec: DagSpec, first: datetime, final: datetime, *, now: datetime, most: int, backwards: bool = False
+    spec: DagSpec, first: DayOrInstant, final: DayOrInstant, *, now: datetime, most: int, backwards: bool = False
 ) -> Iterator[NextRun]:
     """The runs of a backfill over [first, final], computed one by one, by logical date.
 
@@ -376,30 +390,50 @@ def backfill_runs(
         raise Refused(
             f"{name} has the schedule {spec.timetable.summary!r}, which has no dates to backfill; trigger it."
         )
-    first, final = _aware(first, "first date"), _aware(final, "last date")
-    if first > final:
-        raise Refused(f"The backfill ends at {stamp(final)}, before it begins ({stamp(first)}); swap the two dates.")
-    if first > now:
-        raise Refused(f"The backfill begins at {stamp(first)}, in the future; choose dates that have passed.")
+    period = backfill_period(spec, first, final)
+    begin, end = period
+    if begin > end:
+        raise Refused(f"The backfill ends at {stamp(end)}, before it begins ({stamp(begin)}); swap the two dates.")
+    if begin > now:
+        raise Refused(f"The backfill begins at {stamp(begin)}, in the future; choose dates that have passed.")
     past = next((task.task_id for task in spec.tasks if task.depends_on_past), None)
     if backwards and past is not None:
         raise Refused(f"Task {past!r} of {name} depends on its past; it cannot be backfilled backwards.")
     anchor = restriction_of(spec).earliest
     last: NextRun | None = None
-    dates = _within_the_calendar(scheduled_between(spec.timetable, first, final, now=now, anchor=anchor), first)
+    dates = _within_the_calendar(scheduled_between(spec.timetable, begin, end, now=now, anchor=anchor), begin)
     for number, run in enumerate(dates):
         if last is not None and number == most:
             raise Refused(
-                f"{name} has more than {most:,} dates between {stamp(first)} and {stamp(final)}; "
+                f"{name} has more than {most:,} dates between {stamp(begin)} and {stamp(end)}; "
                 f"backfill up to {stamp(last.logical_date)} first, or raise scheduler.max_backfill_runs."
             )
         yield run
         last = run
     if last is None:
+        unfinished = unfinished_date(spec, period, None, now)
         raise Refused(
-            f"{name} has no complete data interval that starts between {stamp(first)} and {stamp(final)}; "
-            f"see `aiosched dags next {spec.dag_id}`."
+            f"{name} has no complete data interval that starts between {stamp(begin)} and {stamp(end)}"
+            + (
+                f": that of {stamp(unfinished.logical_date)} ends at {stamp(unfinished.interval.end)}"
+                if unfinished
+                else ""
+            )
+            + f"; see `aiosched dags next {spec.dag_id}`."
         )
+
+
+def unfinished_date(spec: DagSpec, period: Period, last: NextRun | None, now: datetime) -> NextRun | None:
+    """The first date of a period that a backfill leaves out because its data interval has not ended; None: there is
+    none.
+
+    `last` is the last date that it has.
+    """
+    first = period.first if last is None else last.logical_date
+    try:
+        return first_unfinished(spec.timetable, first, period.final, now=now, anchor=restriction_of(spec).earliest)
+    except OverflowError:  # after the end of the calendar
+        return None
 
 
 def _within_the_calendar(runs: Iterator[NextRun], first: datetime) -> Iterator[NextRun]:
@@ -447,6 +481,10 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
+def _checked(given: DayOrInstant, name: str) -> DayOrInstant:
+    return _aware(given, name) if isinstance(given, datetime) else given
+
+
 def _aware(value: datetime, name: str) -> datetime:
     if value.tzinfo is None:
         raise Refused(f"The {name} {value.isoformat()} has no time zone; add one, e.g. {value.isoformat()}+00:00.")
@@ -458,3 +496,12 @@ def _aware(value: datetime, name: str) -> datetime:
 
 def _at_the_edge(value: datetime, name: str) -> Refused:
     return Refused(f"The {name} {value.isoformat()} is at the edge of the calendar: give another one.")
+
+
+def as_planned(run: Run) -> PlannedRun:
+    """The plan that the run was created by."""
+    interval = None
+    if run.interval_start is not None and run.interval_end is not None:
+        interval = DataInterval(run.interval_start, run.interval_end)
+    partition = None if run.partition_key is None else Partition(run.partition_key, run.partition_date)
+    return PlannedRun(run.run_id, RunType(run.run_type), run.run_after, run.logical_date, interval, partition)

@@ -1,1 +1,1 @@
-"""Figures of schedulers over time: their histograms, a minute of them, and how finely a range is shown."""
+"""Figures of schedulers: their counters and histograms, a minute of them, and how finely a range is shown."""

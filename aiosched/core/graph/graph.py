@@ -46,15 +46,15 @@ class Graph:
 
     def __init__(self, spec: DagSpec) -> None:
         self.spec = spec
-        self.tasks = spec.tasks
-        self.task_ids = tuple(task.task_id for task in spec.tasks)
-        self.index = _index(self.task_ids)
-        self.upstream = _resolve_upstreams(spec, self.index)
-        self.downstream = _reversed(self.upstream)
-        self.order = _topological_order(spec, self.upstream, self.downstream)
-        self.depth = _depths(self.order, self.upstream)
-        self.rules = tuple(TriggerRule.parse(task.trigger_rule) for task in spec.tasks)
-        self.weights = effective_weights(
+        self.tasks: tuple[TaskSpec, ...] = spec.tasks
+        self.task_ids: tuple[str, ...] = tuple(task.task_id for task in spec.tasks)
+        self.index: dict[str, int] = _index(self.task_ids)
+        self.upstream: Neighbours = _resolve_upstreams(spec, self.index)
+        self.downstream: Neighbours = _reversed(self.upstream)
+        self.order: tuple[int, ...] = _topological_order(spec, self.upstream, self.downstream)
+        self.depth: tuple[int, ...] = _depths(self.order, self.upstream)
+        self.rules: tuple[TriggerRule, ...] = tuple(TriggerRule.parse(task.trigger_rule) for task in spec.tasks)
+        self.weights: tuple[int, ...] = effective_weights(
             [task.priority_weight for task in spec.tasks],
             [WeightRule.parse(task.weight_rule) for task in spec.tasks],
             upstream=self.upstream,
@@ -64,18 +64,20 @@ class Graph:
         if any(task.weights for task in spec.tasks):
             pairs = zip(spec.tasks, self.weights, strict=True)
             self.weights = tuple(task.weights[0] if task.weights else weight for task, weight in pairs)
-        self.roots = tuple(index for index, upstreams in enumerate(self.upstream) if not upstreams)
-        self.leaves = _effective_leaves(spec.tasks, self.downstream)
-        self.is_setup = tuple(task.is_setup for task in spec.tasks)
-        self.is_teardown = tuple(task.is_teardown for task in spec.tasks)
+        self.roots: tuple[int, ...] = tuple(index for index, upstreams in enumerate(self.upstream) if not upstreams)
+        self.leaves: tuple[int, ...] = _effective_leaves(spec.tasks, self.downstream)
+        self.is_setup: tuple[bool, ...] = tuple(task.is_setup for task in spec.tasks)
+        self.is_teardown: tuple[bool, ...] = tuple(task.is_teardown for task in spec.tasks)
         self._descendants: dict[int, frozenset[int]] = {}
         self._ancestors: dict[int, frozenset[int]] = {}
+        self.indirect_setups: Neighbours
+        self.teardown_scopes: Neighbours
         self.indirect_setups, self.teardown_scopes = self._compile_setups()
         self.mappings: Mappings | None = compile_mappings(spec, self.index)
         self.lookback: Lookback | None = compile_lookback(spec.tasks, self.downstream)
-        self.indirect_dependents = self._compile_indirect_dependents()
-        self.members = _group_members(spec)
-        self.group_roots = {
+        self.indirect_dependents: dict[int, list[int]] = self._compile_indirect_dependents()
+        self.members: dict[str, tuple[int, ...]] = _group_members(spec)
+        self.group_roots: dict[str, tuple[int, ...]] = {
             group_id: tuple(index for index in inside if set(inside).isdisjoint(self.upstream[index]))
             for group_id, inside in self.members.items()
         }

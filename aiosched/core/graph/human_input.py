@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.graph.params import check_value
+from aiosched.core.graph.params import check_param
 from aiosched.core.graph.spec import ParamSpec
 from aiosched.core.values.json_bounds import find_problem
 from aiosched.errors import ParamError, Refused
@@ -67,7 +67,7 @@ def _value(name: str, spec: ParamSpec, given: Mapping[str, Any]) -> Any:
         raise _wrong(f"Param {name!r} has no default: give it a value.")
     value = given.get(name, spec.value)
     try:
-        check_value(name, value, spec.json_schema)
+        check_param(name, value if name in given else spec.typed or value, spec)
     except ParamError as error:
         raise _wrong(f"{error}.") from None
     return value

@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from aiosched.core.values.messages import AttemptKey, StoredXCom, XComValue
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
+
+_NOT_DONE: Final = frozenset({TaskState.SKIPPED, TaskState.FAILED, TaskState.UPSTREAM_FAILED})
 
 
 class Instance(msgspec.Struct, eq=False, gc=False):
@@ -37,9 +39,15 @@ class Instance(msgspec.Struct, eq=False, gc=False):
     end_date: datetime | None = None
     next_at: datetime | None = None
     reason: str | None = None
+    is_stopped: bool = False  # by the end of its run, see `is_undone`
     stored_state: TaskState = TaskState.NONE
     stored_try: int = 0
     holds_pool: bool = False  # whether its pool slots count as used in the database
+
+
+def is_undone(instance: Instance) -> bool:
+    """Whether a stop of its run ended the instance, or something before it: no run that goes on is green without it."""
+    return instance.is_stopped and instance.state in _NOT_DONE
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +80,8 @@ class Run:
     stored_state: RunState = RunState.QUEUED
     partition_key: str | None = None  # of the partition of assets that it is about
     partition_date: datetime | None = None
+    unique_key: str | None = None  # while it is unfinished, requests with this key make no other run
+    expires_at: datetime | None = None  # it fails if it has not started by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +147,7 @@ class RowEffects(msgspec.Struct, eq=False):
     lazy: dict[Instance, None] = {}  # rows that can wait for the next commit
     later: deque[Instance] = msgspec.field(default_factory=deque)  # wait for a slot; their rows can wait for long
     expanded: list[Instance] = []  # their rows have map index -1, which becomes 0
+    collapsed: list[Instance] = []  # the other way round
     created: list[Instance] = []  # rows to insert, before any change is stored
     tries: list[FinishedTry] = []
     sources: list[TrySource] = []
@@ -160,6 +171,7 @@ class RowEffects(msgspec.Struct, eq=False):
             or self.deferrals
             or self.callbacks
             or self.expanded
+            or self.collapsed
             or self.created
         )
 
@@ -194,3 +206,10 @@ def holds_pool(instance: Instance, pool: str, include_deferred: Collection[str])
     if instance.state is TaskState.DEFERRED:
         return instance.holds_pool if instance.stored_state is TaskState.DEFERRED else pool in include_deferred
     return instance.state in HOLDING_SLOT
+
+
+def is_due(instance: Instance, now: datetime) -> bool:
+    """Whether the instant that an instance waits for has come: for a retry it must be strictly in the past."""
+    if instance.next_at is None:
+        return True
+    return instance.next_at < now if instance.state is TaskState.UP_FOR_RETRY else instance.next_at <= now

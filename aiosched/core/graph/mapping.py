@@ -11,12 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from aiosched.core.graph.instances import Instance
 from aiosched.core.graph.spec import Concatenated, DagSpec, LiteralLength, MapInput, MappingSpec, TaskOutput
 from aiosched.core.graph.trigger_rules import TriggerRule, TriggerVerdict
 from aiosched.core.values.states import FAILURES, TaskState
+from aiosched.core.values.typed_json import json_length
 
 RETURN_VALUE: Final = "return_value"  # the XCom key of return values
 Known = Callable[[str], int | None]  # the length of a task's return value, by task id; None while it is unknown
@@ -56,15 +55,6 @@ def literal_size(mappings: Iterable[MappingSpec]) -> int | None:
     """How many instances they create together, if that follows from the DAG file."""
     sizes = _all_known(size_of(mapping, lambda _: None) for mapping in mappings)
     return None if sizes is None else math.prod(sizes)
-
-
-def json_length(value: str) -> int | None:
-    """The length of a JSON array or object; None for anything else."""
-    try:
-        found = msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return None
-    return len(found) if isinstance(found, list | dict) else None
 
 
 def check_producers(states: Iterable[TaskState]) -> TriggerVerdict:

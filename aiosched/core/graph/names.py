@@ -1,4 +1,4 @@
-"""Rules by the names that authors write."""
+"""Finds a trigger rule or weight rule by the name that an author wrote."""
 
 from __future__ import annotations
 

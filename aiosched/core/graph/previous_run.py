@@ -50,7 +50,7 @@ class IncompleteRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class EarlierRuns:
     """What a run knows about earlier runs.
 
     previous     the previous run; None: there is none
@@ -70,7 +70,7 @@ def previous_types(catchup: bool) -> frozenset[RunType]:
     return _NOT_MANUAL if catchup else frozenset(RunType)
 
 
-def waits_for_past(task: TaskSpec, downstream: Iterable[str], past: Past, *, catchup: bool) -> str | None:
+def waits_for_past(task: TaskSpec, downstream: Iterable[str], past: EarlierRuns, *, catchup: bool) -> str | None:
     """Why `task` cannot start yet, as one line of text; None if earlier runs do not hold it back.
 
     `downstream` are the ids of its direct downstream tasks. Source: sections 6.2 and 6.3.

@@ -7,21 +7,24 @@ Source: docs/secrets.md, "Secret params".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
+from aiosched.core.graph.json_schema import has_format
 from aiosched.core.graph.spec import DagSpec, ParamSpec
 from aiosched.core.values.masking import MASK
 from aiosched.core.values.secret_values import hidden, is_marked, marked
 
-_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_SECRET: Final = "password"
+_ALTERNATIVES: Final = ("anyOf", "oneOf", "allOf")
+_WALKED: Final = frozenset({"properties", "additionalProperties", "items", *_ALTERNATIVES, "$defs", "definitions"})
 
 
 def holds_secrets(schema: Mapping[str, Any]) -> bool:
     """Whether a value of this schema can be, or hold, a secret."""
-    return schema.get("format") == "password" or any(map(holds_secrets, _inner(schema)))
+    return has_format(_SECRET, schema, schema)
 
 
 def mark_secrets(params: Mapping[str, ParamSpec], conf: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,19 +39,28 @@ def mark_secrets(params: Mapping[str, ParamSpec], conf: Mapping[str, Any]) -> di
 
 
 def mark(value: Any, schema: Mapping[str, Any]) -> Any:
-    """The value with its secrets marked, as its schema says."""
-    if is_marked(value):
+    """The value with its secrets marked, as its schema says.
+
+    Where keywords decide that depend on the value or refer to another schema (`$ref`, `if`, `patternProperties` …), and
+    a schema that can be meant holds a secret, the whole value there is one.
+    """
+    return _mark(value, schema, schema)
+
+
+def _mark(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
+    if is_marked(value) or not isinstance(schema, Mapping):
         return value
-    if schema.get("format") == "password":
+    others = {keyword: inner for keyword, inner in schema.items() if keyword not in _WALKED}
+    if others and has_format(_SECRET, others, whole):
         return marked(value)
     for alternative in (one for keyword in _ALTERNATIVES for one in schema.get(keyword) or ()):
-        value = mark(value, alternative) if isinstance(alternative, Mapping) else value
+        value = _mark(value, alternative, whole)
     if isinstance(value, Mapping) and not is_marked(value):
         schemas = schema.get("properties") or {}
         rest = schema.get("additionalProperties")
-        return {key: _mark_part(inner, schemas.get(key, rest)) for key, inner in value.items()}
+        return {key: _mark(inner, schemas.get(key, rest), whole) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_mark_part(inner, schema.get("items")) for inner in value]
+        return [_mark(inner, schema.get("items"), whole) for inner in value]
     return value
 
 
@@ -65,18 +77,9 @@ def hide_values(params: Mapping[str, ParamSpec], values: Mapping[str, Any]) -> d
 
 
 def _hide_default(param: ParamSpec) -> ParamSpec:
-    schema = dict(param.json_schema)
+    schema, typed = dict(param.json_schema), param.typed
     if holds_secrets(schema):
+        typed = None
         for keyword in ("default", "examples", "const", "enum"):
             schema.pop(keyword, None)
-    return msgspec.structs.replace(param, value=hidden(mark(param.value, schema)), json_schema=schema)
-
-
-def _mark_part(value: Any, schema: Any) -> Any:
-    return mark(value, schema) if isinstance(schema, Mapping) else value
-
-
-def _inner(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    parts = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
-    parts += [one for keyword in _ALTERNATIVES for one in schema.get(keyword) or ()]
-    yield from (part for part in parts if isinstance(part, Mapping))
+    return msgspec.structs.replace(param, value=hidden(mark(param.value, schema)), typed=typed, json_schema=schema)

@@ -17,6 +17,7 @@ import msgspec
 from aiosched.core.assets.conditions import AssetReference, leaves, reference_of
 from aiosched.core.timetables import AnyTimetable, NullTimetable, PartitionedAssetTimetable, condition_of
 from aiosched.core.values.messages import Deferral
+from aiosched.errors import Refused
 
 DEFAULT_POOL: Final = "default_pool"
 MARKED: Final = "marked_external_task"  # the XCom of a marker with templates: {dag_id, task_id, logical_date}
@@ -164,9 +165,13 @@ AIRFLOW_2: Final = "Airflow 2"  # a value of `DagSpec.defaults_of`
 
 
 class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A param: its default (absent when `required`) and its JSON schema."""
+    """A param: its default (absent when `required`) and its JSON schema.
+
+    `typed` is the default with the marks of its types (core/values/typed_json.py), for one that JSON does not hold.
+    """
 
     value: Any = None
+    typed: Any = None
     required: bool = False
     description: str | None = None
     json_schema: dict[str, Any] = {}
@@ -249,3 +254,19 @@ def content_hash(document: bytes) -> str:
 
 
 _DECODER: Final = msgspec.json.Decoder(DagSpec)
+
+
+def why_unreadable(dag_id: str, number: int, error: object) -> str:
+    """The message about a version whose document this aiosched cannot read, with what to do."""
+    return (
+        f"Version {number} of DAG {dag_id!r} cannot be read ({error}): a newer aiosched wrote it, "
+        "or it is broken. Run that aiosched, or change the DAG, so that a new version is stored."
+    )
+
+
+def read_document(document: str, dag_id: str, number: int) -> DagSpec:
+    """The DAG of a stored version. Raises Refused for a document that this aiosched cannot read."""
+    try:
+        return decode_spec(document)
+    except Exception as error:  # whatever the error is, the remedy is the same
+        raise Refused(why_unreadable(dag_id, number, f"{type(error).__name__}: {error}")) from error

@@ -1,1 +1,1 @@
-"""Requests to the owner of a DAG: one struct for each verb, and how it is stored."""
+"""Requests to the owner of a DAG: one struct for each kind, and how it is stored."""

@@ -20,7 +20,7 @@ BulkRequest = Clear | MarkTasks | MarkRun | CancelRun | SetNote
 
 
 class BulkVerb(StrEnum):
-    """What can be done to many."""
+    """An action on many runs or task instances at once."""
 
     CLEAR = "clear"
     MARK = "mark"

@@ -1,8 +1,8 @@
 """Which callbacks the scheduler requests, and the task instance that they show.
 
 Pure. A request is stored in the transaction that stores its reason (db/statements/outbox.py), and delivered after the
-commit (scheduler/effects/outbox.py). Callbacks of tries that a worker ran to the end are not requested here: the worker
-ran them.
+commit (scheduler/loops/callbacks.py). Callbacks of tries that a worker ran to the end are not requested here: the
+worker ran them.
 
 Source: the semantics reference, sections 23.1 and 23.2, and section 34 decision 14.
 """

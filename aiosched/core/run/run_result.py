@@ -32,16 +32,18 @@ def judge_run(
     armed: bool = False,
     runnable: bool = True,
     failed_fast: bool = False,
+    undone: bool = False,
 ) -> RunResult:
     """The result of a run with these states of its effective leaves (`Graph.leaves`) and `unfinished` instances.
 
     Only leaves decide, except removed ones; a run without leaves is a success. `armed` and `runnable` are the deadlock
     test: armed if no unfinished instance is deferred or of a task that `waits_outside`, runnable if anything is ready,
     under way or has just been settled; a deadlocked run keeps its unfinished instances. `failed_fast`: a final failure
-    triggered `fail_fast`, which fails the run whatever the states of its leaves.
+    triggered `fail_fast`, which fails the run whatever the states of its leaves. `undone`: so does an instance that an
+    earlier stop of the run left undone.
     """
     if not unfinished:
-        return TASK_FAILURE if failed_fast or any(s in FAILURES for s in leaf_states) else SUCCEEDED
+        return TASK_FAILURE if failed_fast or undone or any(s in FAILURES for s in leaf_states) else SUCCEEDED
     return DEADLOCKED if armed and not runnable else STILL_RUNNING
 
 

@@ -37,8 +37,9 @@ class Share:
     __slots__ = ("counts", "setups", "total")
 
     def __init__(self) -> None:
-        self.counts = StateCounts()
-        self.total = self.setups = 0
+        self.counts: StateCounts = StateCounts()
+        self.total: int = 0
+        self.setups: int = 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Share):
@@ -54,12 +55,14 @@ class UpstreamCounts:
     open         for each task how many of its instances are not finished
     unfinished   how many instances are not finished
     alive        how many of those are `ALIVE`: all but `NONE`
+    begun        for each task how many of its instances do not wait for their upstreams, or are decided
+    held         tasks whose instances wait for what any of their upstreams does, not only those of their own index
     totals       for each task the number of direct upstream instances that all its instances have in common
     """
 
     __slots__ = (
         "_aligned", "_awaited", "_counts", "_done", "_graph", "_indirect_dependents", "_loose", "_of_task", "_own",
-        "_setups", "_sizes", "alive", "open", "totals", "unfinished",
+        "_setups", "_sizes", "alive", "begun", "held", "open", "totals", "unfinished",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, instances: Iterable[Instance]) -> None:
@@ -77,9 +80,12 @@ class UpstreamCounts:
         self._setups: dict[int, int] = {}  # how many of `totals` are setups
         self._own: dict[int, dict[tuple[int, int], Share]] = {}  # by (groups in common, their index); (0, 0) is the sum
         self._done: dict[int, Share] = {}  # of setups: their own instances
-        self.open = [0] * size
-        self.totals = [0] * size
-        self.unfinished = self.alive = 0
+        self.open: list[int] = [0] * size
+        self.begun: list[int] = [0] * size
+        self.held: set[int] = set[int]()
+        self.totals: list[int] = [0] * size
+        self.unfinished: int = 0
+        self.alive: int = 0
         self.add_all(instances)
 
     def __iter__(self) -> Iterator[Instance]:
@@ -145,22 +151,25 @@ class UpstreamCounts:
         """Count one more instance of the run. Those of one task come in the order of their map indexes."""
         self._of_task[instance.task].append(instance)
         finished = instance.state in FINISHED
+        self.begun[instance.task] += instance.state not in _UNTOUCHED
         if not finished:
             self.open[instance.task] += 1
             self.unfinished += 1
             self.alive += instance.state in ALIVE
         self._spread(instance, instance.state, 1, 1)
 
-    def expand(self, instance: Instance) -> None:
-        """The unexpanded instance, which is not finished, becomes map index 0."""
+    def place(self, instance: Instance, map_index: int) -> None:
+        """The unexpanded instance, which is not finished, becomes map index 0, or the other way round."""
         self._spread(instance, instance.state, 0, -1)
-        instance.map_index = 0
+        instance.map_index = map_index
         self._spread(instance, instance.state, 0, 1)
 
     def moved(self, instance: Instance, old: TaskState, pending: Pending) -> None:
         """Count the change from `old` to the instance's state; whatever it may concern becomes pending."""
         new = instance.state
         was_finished, is_finished = old in FINISHED, new in FINISHED
+        if (old in _UNTOUCHED) != (new in _UNTOUCHED):
+            self.begun[instance.task] += 1 if old in _UNTOUCHED else -1
         self.alive += (new in ALIVE) - (old in ALIVE)
         if new in SCHEDULABLE:
             pending.instances[instance] = None
@@ -279,23 +288,37 @@ class UpstreamCounts:
 
     def judge_producers(self, instance: Instance) -> TriggerVerdict:
         """The verdict of its producers (26.6)."""
-        assert self._graph.mappings is not None
-        producers = self._graph.mappings.producers[instance.task]
-        groups = [(producer, group[0]) for producer in producers if (group := self._of_task[producer])]
-        verdict = check_producers(
-            first.state
-            for producer, first in groups
-            if (first.map_index < 0 and first.state in FINISHED) or self._has_no_values(producer, first)
-        )
+        verdict = self._judge_producers_of(instance.task)
         if verdict is not TriggerVerdict.RUN or instance.map_index >= 0 or instance.task not in self._own:
             return verdict
         # in a group it certainly waits only for the length before it is expanded
         early = self._graph.rules[instance.task] in EARLY_RULES
+        assert self._graph.mappings is not None
+        producers = self._graph.mappings.producers[instance.task]
         return TriggerVerdict.RUN if early or not any(self.open[up] for up in producers) else TriggerVerdict.WAIT
 
-    def _has_no_values(self, task: int, first: Instance) -> bool:
-        """Whether `task` was expanded, but has nothing to map over now: its `first` instance is skipped for that."""
-        return first.state is TaskState.SKIPPED and 0 in self._sizes.get(task, ())
+    def _judge_producers_of(self, task: int) -> TriggerVerdict:
+        assert self._graph.mappings is not None
+        groups = [(other, group) for other in self._graph.mappings.producers[task] if (group := self._of_task[other])]
+        return check_producers(group[0].state for other, group in groups if self._is_unexpanded(other, group))
+
+    def _is_unexpanded(self, task: int, instances: Sequence[Instance]) -> bool:
+        """Whether a task has ended unexpanded, or was expanded before it was cleared and would not be now.
+
+        Then its first instance is left, which has not run: nothing could be mapped over, or something failed before.
+        """
+        first, *others = instances
+        if first.map_index < 0:
+            return first.state in FINISHED
+        if first.state is TaskState.SKIPPED and 0 in self._sizes.get(task, ()):
+            return True
+        if first.state not in _NOT_RUN or any(each.state is not TaskState.REMOVED for each in others):
+            return False
+        assert self._graph.mappings is not None
+        own_mapping = not self._graph.mappings.groups[task]
+        return (own_mapping and first.state is TaskState.UPSTREAM_FAILED) or (
+            self._judge_producers_of(task) is not TriggerVerdict.RUN
+        )
 
     def judge_setups(self, instance: Instance) -> TriggerVerdict:
         """The verdict of indirect setups (8.3)."""
@@ -415,7 +438,7 @@ class UpstreamCounts:
         group = self._of_task[down]
         if not group:
             return
-        if instance.map_index < 0 or group[0].map_index < 0:
+        if instance.map_index < 0 or group[0].map_index < 0 or down in self.held:
             pending.tasks.add(down)
             return
         depth = self._depth(instance.task, down)
@@ -449,6 +472,8 @@ class UpstreamCounts:
 
 
 _ALL: Final = (0, 0)
+_UNTOUCHED: Final = frozenset({TaskState.NONE, TaskState.REMOVED})
+_NOT_RUN: Final = (TaskState.SKIPPED, TaskState.UPSTREAM_FAILED)
 _NOTHING_FINISHED: Final = StateCounts()
 
 

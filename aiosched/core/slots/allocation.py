@@ -304,3 +304,9 @@ def _decrement(counts: dict[int, int], key: int) -> None:
         counts[key] = left
     else:
         counts.pop(key, None)
+
+
+def full_pool_words(slots: int, waiting: int) -> str:
+    """That all `slots` of a pool are taken while `waiting` tasks wait, for people."""
+    taken = "its slot is" if slots == 1 else f"all {slots} slots are"
+    return f"{taken} occupied, {waiting} {'task waits' if waiting == 1 else 'tasks wait'}"

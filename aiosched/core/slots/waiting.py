@@ -141,7 +141,7 @@ class WaitingQueue:
             heapq.heapify(lane.entries)
         return True
 
-    def take(self, room: Room, now: float = 0.0) -> Grant:
+    def take(self, room: Room, now: float) -> Grant:
         """Take the best candidates that fit, in order of precedence, and count them under every limit.
 
         Candidates that were taken no longer wait here. Those reported as refused are the first of their lane when it

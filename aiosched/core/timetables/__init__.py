@@ -6,6 +6,7 @@ trigger.py    runs at the tick                    delta.py      exact and calend
 cron.py       expressions on the wall clock       wallclock.py  ticks in a zone, clock changes
 custom.py     runs listed by code of an author    zones.py      time zones by name
 upcoming.py   the next runs, backfills            assets.py     runs by asset events, or by both
+days.py       whole days, as people name them
 partitions.py runs that produce partitions        key_*.py      partition keys: mappers, windows, formats
 """
 
@@ -28,7 +29,15 @@ from aiosched.core.timetables.trigger import (
     DeltaTriggerTimetable,
     MultipleCronTriggerTimetable,
 )
-from aiosched.core.timetables.upcoming import UpcomingRun, clock_note, is_trigger, scheduled_between, timed, upcoming
+from aiosched.core.timetables.upcoming import (
+    UpcomingRun,
+    clock_note,
+    first_unfinished,
+    is_trigger,
+    scheduled_between,
+    timed,
+    upcoming,
+)
 from aiosched.core.timetables.zones import schedule_timezone, timezone_name, zone
 
 __all__ = [
@@ -59,6 +68,7 @@ __all__ = [
     "UpcomingRun",
     "clock_note",
     "condition_of",
+    "first_unfinished",
     "is_trigger",
     "parse_schedule",
     "schedule_timezone",

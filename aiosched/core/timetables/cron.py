@@ -40,6 +40,8 @@ _FIELDS: Final = (
 _FORM: Final = "five fields (minute hour day-of-month month day-of-week), or six with the seconds last"
 _RANDOM: Final = re.compile(r"(?<![a-z])[hr](?![a-z])", re.IGNORECASE)  # Jenkins' H and R: no fixed instants
 _SINGLE: Final = re.compile(r"(?<![\w-])(\w+)-\1(?:/\d+)?(?![\w-])", re.IGNORECASE)  # `5-5`: for croniter all, here 5
+_WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_LAST_WEEKDAY: Final = re.compile(rf"([0-7]|{'|'.join(_WEEKDAYS)})L", re.IGNORECASE)  # as Quartz writes it
 _DAY: Final = timedelta(days=1)
 
 
@@ -55,8 +57,8 @@ class Cron:
     def __init__(self, expression: str) -> None:
         fields = _fields_of(expression)
         minutes, hours, *days, seconds = _expanded(expression, fields)
-        self.expression = expression
-        self.every_hour = len(hours) == 24
+        self.expression: str = expression
+        self.every_hour: bool = len(hours) == 24
         self._minutes = tuple(60 * hour + minute for hour in hours for minute in minutes)  # of the day
         self._seconds = tuple(seconds)
         self._days = " ".join(fields[2:5])
@@ -138,12 +140,14 @@ def _fields_of(expression: str) -> list[str]:
     if len(fields) == 1:
         remedy = nearest_words(fields[0]) or f"use a preset ({', '.join(WORDS)}) or a cron expression of {_FORM}."
         raise TimetableError(f"{expression!r} is not a schedule; {remedy}")
-    raise TimetableError(f"The cron expression {expression!r} has {len(fields)} fields; it needs {_FORM}.")
+    raise TimetableError(
+        f"The cron expression {expression!r} has {len(fields)} fields; it needs {_FORM}.{_meant(fields)}"
+    )
 
 
 def _expanded(expression: str, fields: list[str]) -> tuple[list[int], list[int], bool, bool, bool, list[int]]:
     """Minutes, hours, whether each of the three day fields restricts anything, seconds; numbers are sorted."""
-    read = [_read_field(expression, position, text) for position, text in enumerate(fields)]
+    read = [_read_field(expression, fields, position) for position in range(len(fields))]
     try:
         croniter.expand(" ".join(fields))
     except (CroniterError, TypeError, ValueError) as problem:
@@ -152,21 +156,55 @@ def _expanded(expression: str, fields: list[str]) -> tuple[list[int], list[int],
     return (_numbers(read[0], 60), _numbers(read[1], 24), *(field != ["*"] for field in read[2:5]), seconds)  # type: ignore[return-value]
 
 
-def _read_field(expression: str, position: int, text: str) -> list[int | str]:
-    """One field as croniter expands it, with `*` for all others, so that an error can name the field."""
-    name, allowed = _FIELDS[position]
+def _read_field(expression: str, fields: list[str], position: int) -> list[int | str]:
+    """One field as croniter expands it; the error names the field, and what was probably meant."""
+    try:
+        return _alone(position, fields[position])
+    except (CroniterError, TypeError, ValueError, IndexError):
+        name, allowed = _FIELDS[position]
+        raise TimetableError(
+            f"The cron expression {expression!r} cannot be understood: its {name} field {fields[position]!r} "
+            f"is not a list of numbers, ranges and steps within {allowed}; correct that field.{_meant(fields)}"
+        ) from None
+
+
+def _alone(position: int, text: str) -> list[int | str]:
+    """One field as croniter expands it, with `*` for all others. Raises various errors."""
+    if _RANDOM.search(text):
+        raise CroniterError("H and R have no fixed instants")
     alone = ["*"] * max(5, position + 1)
     alone[position] = text
-    try:
-        if _RANDOM.search(text):
-            raise CroniterError("H and R have no fixed instants")
-        expanded: list[list[int | str]] = croniter.expand(" ".join(alone))[0]
-    except (CroniterError, TypeError, ValueError, IndexError):
-        raise TimetableError(
-            f"The cron expression {expression!r} cannot be understood: its {name} field {text!r} "
-            f"is not a list of numbers, ranges and steps within {allowed}; correct that field."
-        ) from None
+    expanded: list[list[int | str]] = croniter.expand(" ".join(alone))[0]
     return expanded[position]
+
+
+def _meant(fields: list[str]) -> str:
+    """What fields that are refused mean elsewhere: seconds first, a year last, `5L` for the last Friday; or nothing."""
+    remarks: list[str] = []
+    if len(fields) == 7 and fields[6] in {"*", "?"}:
+        fields = fields[:6]
+        remarks.append("there is no field for years")
+    if len(fields) == 6 and not _reads(fields):
+        fields = [*fields[1:], fields[0]]
+        remarks.append("seconds are the last of six fields")
+    if last := _LAST_WEEKDAY.fullmatch(fields[4] if len(fields) > 4 else ""):
+        day = _WEEKDAYS.index(last[1].upper()) if last[1].isalpha() else int(last[1]) % 7
+        fields = [*fields[:4], f"L{day}", *fields[5:]]
+        remarks.append(f"the last {_WEEKDAYS[day].capitalize()} of a month is L{day}")
+    if not remarks or not _reads(fields):
+        return ""
+    remark = "; ".join(remarks)
+    return f" {remark[0].upper()}{remark[1:]}: did you mean {' '.join(fields)!r}?"
+
+
+def _reads(fields: list[str]) -> bool:
+    """Whether each of the fields can be understood."""
+    try:
+        for position, text in enumerate(fields):
+            _alone(position, text)
+    except (CroniterError, TypeError, ValueError, IndexError):
+        return False
+    return len(fields) in {5, 6}
 
 
 def _numbers(field: list[int | str], size: int) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import dropwhile, takewhile
 from typing import Final
 
 from aiosched.core.timetables.assets import AssetOrTimeSchedule
@@ -69,13 +70,27 @@ def scheduled_between(
 
     Source: the semantics reference, section 29.1.
     """
+    return takewhile(lambda run: run.interval.end < now, _between(timetable, first, final, now, anchor))
+
+
+def first_unfinished(
+    timetable: AnyTimetable, first: datetime, final: datetime, *, now: datetime, anchor: datetime | None
+) -> NextRun | None:
+    """The first run whose logical date is in [first, final] and whose interval has not ended before `now`."""
+    runs = _between(timetable, first, final, now, anchor)
+    return next(dropwhile(lambda run: run.interval.end < now, runs), None)
+
+
+def _between(
+    timetable: AnyTimetable, first: datetime, final: datetime, now: datetime, anchor: datetime | None
+) -> Iterator[NextRun]:
     begin = first.astimezone(UTC)
     timetable = timed(timetable)
     if anchor is not None and isinstance(timetable, (DeltaDataIntervalTimetable, DeltaTriggerTimetable)):
         begin = timetable.delta.floor(begin, anchor=anchor.astimezone(UTC))
     restriction = Restriction(begin, None, catchup=True)
     run = timetable.next_run(last=None, restriction=restriction, now=now)
-    while run is not None and run.logical_date <= final and run.interval.end < now:
+    while run is not None and run.logical_date <= final:
         if run.logical_date >= first:
             yield run
         run = timetable.next_run(last=run.interval, restriction=restriction, now=now)
@@ -103,6 +118,11 @@ def clock_note(timetable: AnyTimetable, run: NextRun) -> str | None:
 def timed(timetable: AnyTimetable) -> AnyTimetable:
     """The part that follows the clock."""
     return timetable.timetable if isinstance(timetable, AssetOrTimeSchedule) else timetable
+
+
+def clock_zone(timetable: AnyTimetable) -> str | None:
+    """The name of the time zone whose clock a schedule follows; None if it follows none."""
+    return getattr(timed(timetable), "timezone", None)
 
 
 def _note(clock: WallClock, begin: datetime, end: datetime, *, kind: str) -> str | None:

@@ -9,7 +9,7 @@ Source: the semantics reference, sections 12.1 and 36.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -36,7 +36,7 @@ class WallClock:
 
     def __init__(self, expression: str, timezone: str) -> None:
         self.cron: Cron = parse_cron(expression)
-        self.zone = zone(timezone)
+        self.zone: tzinfo = zone(timezone)
 
     def next_tick(self, after: datetime) -> datetime:
         """The first tick strictly after the instant `after`."""

@@ -5,13 +5,19 @@ from __future__ import annotations
 import difflib
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from aiosched.errors import TimetableError
 
+_LONGEST: Final = 64  # characters of a mistyped name
 _OFFSET: Final = re.compile(r"^([+-])(\d{2}):(\d{2})$")
+
+
+@cache
+def _names() -> list[str]:
+    return sorted(available_timezones())  # reads some 600 files
 
 
 @lru_cache(maxsize=1024)
@@ -30,9 +36,9 @@ def zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        near = difflib.get_close_matches(name, sorted(available_timezones()), n=2, cutoff=0.6)
+        near = difflib.get_close_matches(name[:_LONGEST], _names(), n=2, cutoff=0.6)
         remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "use an IANA name, 'Europe/Amsterdam'."
-        raise TimetableError(f"There is no time zone {name!r}; {remedy}") from None
+        raise TimetableError(f"There is no time zone {name!r:.200}; {remedy}") from None
 
 
 def timezone_name(value: str | tzinfo) -> str:

@@ -27,9 +27,10 @@ _EXTRA: Final = "__extra__"  # the query key of extras that are not just strings
 _NAME: Final = re.compile(r"^[\w.:()#-]{1,250}$")
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+._-]*)://")
 _AUTHORITY: Final = re.compile(
-    r"^(?:(?P<login>[^:@/?#]*)(?::(?P<password>[^/?#]*))?@)?(?P<host>\[[^\]]*\]|[^:@/?#]*)(?::(?P<port>\d*))?$"
+    r"^(?:(?P<login>[^:@/?#]*)(?::(?P<password>[^/?#]*))?@)?(?P<host>\[[^\]@]*\]|[^:@/?#]*)(?::(?P<port>[0-9]{0,9}))?$"
 )
 _TYPES: Final[Mapping[str, Any]] = {"port": int, "extra": (str, Mapping)}
+_PLACE: Final = frozenset({"conn_type", "host", "port", "schema", "extra"})
 _SYNONYMS: Final = {"postgresql": "postgres"}
 
 
@@ -167,6 +168,23 @@ class ConnectionValue:
         extras = secrets.redact_value(self.extra_dejson)
         password = None if self.password is None else MASK
         return replace(self, password=password, extra=json.dumps(extras) if extras else None)
+
+    def changed_fields(self, new: ConnectionValue) -> list[str]:
+        """The names of the fields that `new` has otherwise, in their order."""
+        return [field.name for field in fields(self) if getattr(self, field.name) != getattr(new, field.name)]
+
+    def sent_elsewhere(self, new: ConnectionValue) -> list[str]:
+        """The fields of `new` that say another place, or another way there, for the secrets of this connection.
+
+        All of `extra` counts: what a hook takes from it (an endpoint, a proxy, whether a certificate is checked) is
+        known to the hook only.
+        """
+        return [name for name in self.changed_fields(new) if name in _PLACE]
+
+    def secret_fields(self) -> list[str]:
+        """The fields that hold what `masked` hides."""
+        shown = self.masked()
+        return [name for name in ("password", "extra") if getattr(shown, name) != getattr(self, name)]
 
     def hide(self) -> None:
         """Register its password and secret extras with this process's Redactor."""

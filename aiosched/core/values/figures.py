@@ -38,6 +38,7 @@ class _Figures(msgspec.Struct):
     finished: dict[str, int] = {}
     executor: dict[str, _Room] = {}
     waiting: dict[str, int] = {}
+    remarks: list[str] = []
     pools: dict[str, dict[str, int]] = {}
     runs: int = 0
     parallelism: int = 0

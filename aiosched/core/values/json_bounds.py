@@ -62,7 +62,7 @@ def is_bounded(text: bytes) -> bool:
 def shown_json(text: str | bytes) -> Any:
     """The value of a stored JSON text, for people: secrets are `***`, and a note is what is nested too deeply.
 
-    Such texts were stored before there was a bound, or by hand: no page fails because of them.
+    Such texts were stored by hand: no page fails because of them.
     """
     data = text.encode() if isinstance(text, str) else text
     if data.count(b"[") + data.count(b"{") > MOST_DEPTH and _is_deep(data):

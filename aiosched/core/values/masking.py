@@ -17,6 +17,7 @@ from urllib.parse import quote, quote_plus
 
 MASK: Final = "***"
 SHORTEST: Final = 4  # characters; longer than the mask, so that redacting always ends
+_MOST_ROUNDS: Final = 16  # of replacing in one text: a secret such as `**a` could take as many as the text has parts
 
 _SENSITIVE: Final = re.compile(
     r"passw|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie"
@@ -95,13 +96,14 @@ class Redactor:
         words = self._words
         if not words:
             return text
-        while True:  # a mask can complete another secret with the text around it; the text gets shorter each time
+        for _ in range(_MOST_ROUNDS):  # a mask can complete another secret with the text around it
             before = text
             for word in words:
                 if word in text:
                     text = text.replace(word, MASK)
             if text is before:
                 return text
+        return MASK
 
     def redact_bytes(self, data: bytes) -> bytes:
         """As `redact`, for UTF-8; invalid bytes do not change."""

@@ -48,6 +48,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     bundle_version: str | None = None  # of the code that is to run; None: what the bundle's folder has now
     partition_key: str | None = None  # of the partition of assets that it is about
     partition_date: datetime | None = None
+    team: str | None = None  # whose DAG it is: no process runs code of two teams; "": the service's own
 
     @property
     def code(self) -> tuple[str | None, str | None]:
@@ -130,6 +131,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     watches: bool = False  # the trigger is that of an asset watcher: all its events are reported, not only the first
     callback: CallbackCall | None = None
     superseded: str | None = None  # source hash of the code of the previous try, if it was different
+    may_have_run: bool = False  # the database may have lost a try that it repeats (core/run/repeats.py)
 
 
 class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,12 +243,35 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **failed)
 
 
+OWN_INDEX: Final = -2
+
+
 class XComRef(NamedTuple):
-    """An XCom that a task requests. `map_index` None means all of them."""
+    """An XCom that a task requests. `map_index` None means all of them; in a template, OWN_INDEX the task's own."""
 
     task_id: str
     key: str = "return_value"
     map_index: int | None = None
+
+
+class XComSearch(msgspec.Struct, frozen=True, kw_only=True):
+    """XComs that a task requests of another DAG or run than its own: the arguments of the service `xcoms`.
+
+    Without `dag_id` the own DAG, without `run_id` the own run's id. With `earlier` what that run lacks comes from the
+    newest run of the DAG that has it and is no later: than the run named by `run_id`, else than the own one.
+    """
+
+    refs: list[XComRef]
+    dag_id: str | None = None
+    run_id: str | None = None
+    earlier: bool = False
+
+
+class FoundXComs(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found for each ref of an XComSearch; `hint` says what does not exist, for the author of the task."""
+
+    pairs: list[XComPairs]
+    hint: str | None = None
 
 
 class TaskServices(Protocol):
@@ -258,10 +283,6 @@ class TaskServices(Protocol):
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """For each ref the stored (map_index, JSON text) pairs in index order; [] if there are none."""
-        ...
-
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
-        """As `get_xcoms` for one ref, from the newest earlier run of the DAG that has it (include_prior_dates)."""
         ...
 
     async def call(self, run: int, name: str, args: str) -> str:

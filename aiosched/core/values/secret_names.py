@@ -26,6 +26,11 @@ class Reader(NamedTuple):
         """Whether what belongs to the team `owner` (None: to nobody) is withheld."""
         return owner is not None and owner != self.team and not self.sees_all
 
+    def may_change(self, owner: str | None) -> bool:
+        """Whether what belongs to the team `owner` may be changed. What belongs to nobody is read by all teams, so a
+        team changes only its own."""
+        return owner == self.team or self.sees_all
+
 
 EVERYTHING: Final = Reader(None, sees_all=True)
 

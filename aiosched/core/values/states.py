@@ -6,6 +6,7 @@ has the state `None`; in memory it is `TaskState.NONE`, in the database SQL NULL
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -78,6 +79,17 @@ UNFINISHED: Final = frozenset(S) - FINISHED
 ALIVE: Final = UNFINISHED - {S.NONE}  # under way, or waiting for a time
 SUCCEEDED: Final = frozenset({S.SUCCESS, S.SKIPPED})
 FAILURES: Final = frozenset({S.FAILED, S.UPSTREAM_FAILED})
+_SETTLED: Final = frozenset({S.SKIPPED.value, S.UPSTREAM_FAILED.value, S.REMOVED.value})
+
+
+def began(state: str | None, start: datetime | None, end: datetime | None) -> datetime | None:
+    """When a task instance with these stored values began to run; None also for one that never did.
+
+    One that is settled without running is stored with that instant as its start and end (2.4).
+    """
+    return None if state in _SETTLED and start == end else start
+
+
 SCHEDULABLE: Final = frozenset({S.NONE, S.UP_FOR_RETRY, S.UP_FOR_RESCHEDULE})
 HOLDING_SLOT: Final = frozenset({S.QUEUED, S.RUNNING, S.RESTARTING, S.SHUTDOWN})
 ACTIVE_FOR_TASK_LIMITS: Final = HOLDING_SLOT | {S.DEFERRED}

@@ -7,7 +7,7 @@ docs/decisions/0036-attempts-on-engines.md.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -16,6 +16,11 @@ from aiosched.core.values.messages import Attempt, Report, XComPairs, XComRef
 
 PREFIX: Final = "/worker/v1"
 MEDIA_TYPE: Final = "application/msgpack"
+MOST_ATTEMPTS: Final = 200  # in one request
+LONGEST_TOKEN: Final = 500
+
+Token = Annotated[str, msgspec.Meta(max_length=LONGEST_TOKEN)]
+Tokens = Annotated[list[Token], msgspec.Meta(min_length=1, max_length=MOST_ATTEMPTS)]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +37,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     is_async: bool = False
     executor_config: dict[str, Any] = {}
+    team: str | None = None  # of its DAG
 
     @property
     def name(self) -> str:
@@ -45,7 +51,7 @@ class StartClaims(msgspec.Struct, frozen=True, kw_only=True):
     worker: str
     hostname: str
     pid: int
-    tokens: list[str]
+    tokens: Tokens
 
 
 class StartAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +76,7 @@ class WorkerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """A worker is alive, and runs the attempts of these tokens."""
 
     worker: str
-    tokens: list[str]
+    tokens: Tokens
 
 
 class AttemptStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,21 +93,20 @@ class WorkerHeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
 
 
-class CodeQuestion(msgspec.Struct, frozen=True, kw_only=True):
+class CodeCall(msgspec.Struct, frozen=True, kw_only=True):
     """A worker needs the code of an attempt that it runs: the version of its bundle, as a zip archive."""
 
     worker: str
 
 
-class XComQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A running task requests XComs of its run; `previous`: the only ref, from the newest earlier run that has it."""
+class XComCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A running task requests XComs of its run."""
 
     worker: str
     refs: list[XComRef]
-    previous: bool = False
 
 
-class XComAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class XComResult(msgspec.Struct, frozen=True, kw_only=True):
     """For each ref what is stored; `error` instead, for the task."""
 
     pairs: list[XComPairs] = []
@@ -109,7 +114,7 @@ class XComAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A running task calls a service by name. `id` is the same when the question is repeated."""
+    """A running task calls a service by name. `id` is the same when the call is repeated."""
 
     worker: str
     id: UUID
@@ -117,7 +122,7 @@ class ServiceCall(msgspec.Struct, frozen=True, kw_only=True):
     args: str  # JSON
 
 
-class ServiceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceResult(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON answer; or an `error` for the task, of a `kind` (see service_errors.py)."""
 
     answer: str = ""
@@ -128,7 +133,7 @@ class ServiceAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class FinalReport(msgspec.Struct, frozen=True, kw_only=True):
     """The final report of the attempt of a token, and the last part of its log with its place in bytes."""
 
-    token: str
+    token: Token
     report: Report
     log: bytes = b""
     log_offset: int = 0
@@ -138,7 +143,7 @@ class FinalReports(msgspec.Struct, frozen=True, kw_only=True):
     """Final reports of a worker."""
 
     worker: str
-    reports: list[FinalReport]
+    reports: Annotated[list[FinalReport], msgspec.Meta(max_length=MOST_ATTEMPTS)]
 
 
 class FinalReportsAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from shlex import join
 from typing import Final
 
+from aiosched.core.graph.instances import is_undone
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.states import FAILURES, TaskState
 
 _MOST_NAMED: Final = 5  # tasks that a command names
-_ENDED_EARLY: Final = frozenset({"cancelled", "marked", "timed_out"})  # reasons: what was unfinished is skipped
+# Reasons: what was unfinished is undone.
+_ENDED_EARLY: Final = frozenset({"cancelled", "marked", "timed_out"})
 
 
 def show_log(board: Board, instance: Instance) -> str:
@@ -45,7 +47,9 @@ def rerun(board: Board) -> str:
     """Lets a run that has ended without success go on: clears what failed, or what it did not come to."""
     run = board.run
     whole = ("runs", "clear", run.dag_id, run.run_id)
-    if run.reason not in _ENDED_EARLY and any(each.state in FAILURES for each in board):
+    if any(is_undone(each) for each in board) or (
+        run.reason not in _ENDED_EARLY and any(each.state in FAILURES for each in board)
+    ):
         return _words(*whole, "--only-failed")
     left = (each for each in board if each.state not in (TaskState.SUCCESS, TaskState.REMOVED))
     tasks = list(dict.fromkeys(board.graph.task_ids[each.task] for each in left))

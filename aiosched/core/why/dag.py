@@ -1,4 +1,4 @@
-"""Why a DAG has no run, or gets no further run. Source: docs/why.md."""
+"""Why a DAG has no run, or gets no further run; with partitions, why a key has none. Source: docs/why.md."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiosched.core.assets.conditions import AssetExpression, AssetStatus, QueuedAsset, why_not_triggered
+from aiosched.core.creation.partitions import PartitionProgress
 from aiosched.core.creation.run_creation import DagStatus, allows, due_questions
 from aiosched.core.values.durations import duration
 from aiosched.core.values.instants import stamp
@@ -29,10 +30,10 @@ from aiosched.core.why.explanation import (
     seconds_since,
     staged,
 )
-from aiosched.core.why.partitions import PartitionFacts, partition_gate
 from aiosched.core.why.quarantine import QuarantineFacts, quarantine_gates
 
 _NONE: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
+MOST_SHOWN: Final = 5  # keys of partitions that an explanation describes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,17 @@ class DagFacts:
     queued: int = 0
     active: tuple[Holder, ...] = ()
     last: str | None = None
+    schedules: ScheduleFacts | None = None  # those that are data, if it has any
+
+
+class ScheduleFacts(NamedTuple):
+    """The schedules of a DAG that are data: how many, paused, stopped by an error, and the next that is due."""
+
+    number: int
+    paused: int
+    stopped: int
+    next_name: str | None
+    next_at: datetime | None
 
 
 def explain_dag(facts: DagFacts) -> Explanation:
@@ -109,6 +121,20 @@ def _because(gate: Gate) -> str:
     return f"in quarantine {gate.detail}" if gate.name == "quarantine" else gate.detail
 
 
+def _data_gate(dag_id: str, schedules: ScheduleFacts, now: datetime) -> Gate:
+    """When the schedules of a DAG that are data start its next run."""
+    name, detail = "schedules", counted(schedules.number, "schedule")
+    for number, words in ((schedules.paused, "paused"), (schedules.stopped, "stopped by an error")):
+        detail += f", {number} {words}" if number else ""
+    commands = (f"aiosched schedules list --dag {dag_id}",)
+    if schedules.next_at is None:
+        return Gate(name=name, verdict=Verdict.NEVER, detail=f"{detail}; none is due any more", commands=commands)
+    detail += f"; next is {schedules.next_name} at {stamp(schedules.next_at)}"
+    if schedules.next_at <= now:
+        return Gate(name=name, verdict=Verdict.OK, detail=detail)
+    return Gate(name=name, verdict=Verdict.WAIT, detail=detail, opens_at=schedules.next_at)
+
+
 def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
     status = facts.status
     found: list[Gate] = []
@@ -124,7 +150,9 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
         names = ", ".join(sorted(row.asset.name for row in facts.queue))
         events = f"there are new events of {names}" if names else "there are no new events"
         found.append(gate("assets", f"{waits}; {events}" if waits else None, events))
-    if facts.condition is None and not facts.is_timed:
+    if facts.schedules is not None:
+        found.append(_data_gate(status.dag_id, facts.schedules, facts.now))
+    elif facts.condition is None and not facts.is_timed:
         if allows(status, RunType.MANUAL):
             can_be = not (status.is_stale or status.has_import_errors)
             how = ": it runs only when it is triggered"
@@ -151,3 +179,26 @@ def _limit_gate(facts: DagFacts, reason: str | None) -> Gate:
         return gate("max_active_runs", None, f"{status.active_runs} of {status.max_active_runs}")
     verdict = Verdict.WAIT if status.max_active_runs > 0 else Verdict.NEVER
     return Gate(name="max_active_runs", verdict=verdict, detail=reason, holders=facts.active[:MOST_HOLDERS])
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """The newest keys that wait for more events, how many are due, and the events that led to no run."""
+
+    waiting: tuple[PartitionProgress, ...]
+    due: int
+    refused: int
+    newest_refusal: str | None
+
+
+def partition_gate(condition: AssetExpression, facts: PartitionFacts) -> Gate:
+    """The gate of the DAG's assets: open if the run of a key is due."""
+    if facts.due:
+        return gate("partitions", None, f"{counted(facts.due, 'partition')} due")
+    if facts.waiting:
+        waits = "; ".join(one.waits_for(condition) for one in facts.waiting[:MOST_SHOWN])
+    else:
+        waits = f"no event with a partition key of {condition} has arrived"
+    if facts.refused:
+        waits += f"; {counted(facts.refused, 'event')} led to no run, the newest because {facts.newest_refusal}"
+    return gate("partitions", waits, "")

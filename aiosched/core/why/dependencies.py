@@ -11,11 +11,11 @@ from datetime import datetime
 from shlex import quote
 
 from aiosched.core.graph.human_input import InputRequest
+from aiosched.core.graph.instances import is_due
 from aiosched.core.graph.previous_run import PASSED
 from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.graph.trigger_rules import explain as explain_rule
 from aiosched.core.run.board import Board, Instance
-from aiosched.core.run.run_rows import is_due
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import (
     FAILURES,

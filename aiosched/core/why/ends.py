@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from aiosched.core.graph.instances import is_undone
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.values.durations import duration
 from aiosched.core.values.ids import instance_name
 from aiosched.core.values.states import FAILURES, TaskState
-from aiosched.core.why.commands import clear_failed, clear_onto_newest, clear_with_downstream, show_log
+from aiosched.core.why.commands import clear_failed, clear_onto_newest, clear_with_downstream, rerun, show_log
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Gate, Holder, Verdict, seconds_since
 
 _NAMED = 3  # root failures that a summary names
@@ -114,8 +115,12 @@ def explain_end(
         case TaskState.SKIPPED:
             skipped_by = reason if reason is None or reason.startswith("skipped") else f"skipped: {reason}"
             summary = skipped_by or f"skipped: {name} asked for it"
-            gates = (Gate(name="upstream", verdict=Verdict.NEVER, detail=reason or "it skipped itself"),)
+            detail = reason or "it skipped itself"
             commands = (clear_with_downstream(board, instance),)
+            if is_undone(instance):
+                detail += "; a stop of the run left it undone: it runs when anything in the run is cleared"
+                commands = (rerun(board),)
+            gates = (Gate(name="upstream", verdict=Verdict.NEVER, detail=detail),)
         case _:
             summary = f"removed: {reason or 'its task is no longer in the DAG'}"
             gates = (Gate(name="mapping", verdict=Verdict.NEVER, detail=reason or ""),)

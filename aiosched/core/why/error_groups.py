@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 # Hexadecimal ids (with at least one digit) and numbers.
-_VARIABLE: Final = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8}[0-9a-f-]*\b|\d+(?:\.\d+)*", re.IGNORECASE)
+_VARIABLE: Final = re.compile(r"\b(?=[a-f-]{0,64}\d)[0-9a-f]{8}[0-9a-f-]*\b|\d+(?:\.\d+)*", re.IGNORECASE)
 _LONGEST: Final = 200
 _LEAST: Final = 6  # letters of a part that a list can be searched by
 

@@ -98,7 +98,7 @@ class Explanation:
     `since` and `waiting_seconds`: since when, and for how long, it has been in `state` (no seconds if it has ended).
     `rank` is its place, from 1, among all task instances of the fleet that wait for slots of its pool. `likely_free_at`
     is a guess from usual durations, `earliest_start` an instant before which it does not start. `notes`: what was not
-    checked.
+    checked, and what of its logs is lost.
     """
 
     subject: str

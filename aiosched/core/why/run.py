@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from aiosched.core.creation.awaited import NONE_AWAITED, Awaited
+from aiosched.core.creation.awaited import NONE_AWAITED, AwaitedRuns
 from aiosched.core.creation.run_creation import runs_to_start
-from aiosched.core.run.board import Board, Run
+from aiosched.core.graph.instances import is_undone
+from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.durations import duration
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
@@ -42,6 +43,7 @@ _REASONS = {
     "all_tasks_deadlocked": "no task can start any more",
     "timed_out": "it ran longer than its dagrun_timeout",
     "cancelled": "a user cancelled it",
+    "expired": "it had not started when it expired",
 }
 
 
@@ -70,7 +72,7 @@ class RunFacts:
     queued: tuple[Run, ...] = ()
     active: tuple[Holder, ...] = ()
     backfill_is_paused: bool = False
-    awaited: Awaited = NONE_AWAITED
+    awaited: AwaitedRuns = NONE_AWAITED
     waiting: str | None = None
     beyond: str | None = None
     missing: int = 0
@@ -90,17 +92,29 @@ def run_gates(facts: RunFacts, board: Board) -> list[Gate]:
         if run.reason is not None:
             detail += f"; only its teardowns still run: {_REASONS.get(run.reason, run.reason)}"
         return [Gate(name="run is running", verdict=Verdict.OK, detail=detail)]
-    reason = why_queued(facts)
+    return [_with_expiry(run, _queued_gate(facts))]
+
+
+def _with_expiry(run: Run, gate: Gate) -> Gate:
+    """The gate, with the instant until which the run may start."""
+    if run.expires_at is None or run.clear_number:
+        return gate
+    return replace(gate, detail=f"{gate.detail}; it expires at {stamp(run.expires_at)}")
+
+
+def _queued_gate(facts: RunFacts) -> Gate:
+    """Why a queued run does not start."""
+    run, reason = facts.run, why_queued(facts)
     if reason is None and facts.missing:
         detail = f"{facts.missing:,} of its task instances are not stored yet; it starts when all are"
-        return [Gate(name="task instances", verdict=Verdict.WAIT, detail=detail)]
+        return Gate(name="task instances", verdict=Verdict.WAIT, detail=detail)
     if reason is None:
-        return [Gate(name="run may start", verdict=Verdict.OK, detail="it starts at the next pass of its scheduler")]
+        return Gate(name="run may start", verdict=Verdict.OK, detail="it starts at the next pass of its scheduler")
     if run.run_after > facts.now:
-        return [Gate(name="start time", verdict=Verdict.WAIT, detail=reason, opens_at=run.run_after)]
+        return Gate(name="start time", verdict=Verdict.WAIT, detail=reason, opens_at=run.run_after)
     if facts.backfill_is_paused:
         command = f"aiosched backfill resume {run.backfill_id}"
-        return [Gate(name="backfill", verdict=Verdict.WAIT, detail=reason, commands=(command,))]
+        return Gate(name="backfill", verdict=Verdict.WAIT, detail=reason, commands=(command,))
     before = sum(other.key != run.key and other.run_after <= facts.now for other in facts.queued)
     detail = reason if facts.beyond is None else f"{reason} ({facts.beyond})"
     if before:
@@ -109,7 +123,7 @@ def run_gates(facts: RunFacts, board: Board) -> list[Gate]:
         detail += f"; {facts.waiting} waits for it, so it starts before others"
     verdict = Verdict.WAIT if facts.limit > 0 else Verdict.NEVER
     holders = facts.active[:MOST_HOLDERS]
-    return [Gate(name="max_active_runs", verdict=verdict, detail=detail, holders=holders)]
+    return Gate(name="max_active_runs", verdict=verdict, detail=detail, holders=holders)
 
 
 def why_queued(facts: RunFacts) -> str | None:
@@ -174,8 +188,13 @@ def explain_run(facts: RunFacts, board: Board, usual: Usual = unknown_duration) 
 
 
 def _progress(board: Board) -> str:
-    done = sum(each.state in FINISHED for each in board)
+    done = sum(each.state in FINISHED and not is_undone(each) for each in board)
     return f"{done} of {counted(board.total, 'task instance')} done"
+
+
+def _counted_states(instances: Sequence[Instance]) -> list[str]:
+    """`2 skipped`, one for each state, the most frequent first."""
+    return [f"{number} {_word(state)}" for state, number in Counter(each.state for each in instances).most_common()]
 
 
 def _tasks_gate(board: Board, now: datetime, usual: Usual) -> Gate:
@@ -211,11 +230,21 @@ def _explain_end(facts: RunFacts, board: Board, subject: str) -> Explanation:
     run, now = facts.run, facts.now
     took = None if not (run.start_date and run.end_date) else (run.end_date - run.start_date).total_seconds()
     if run.state is RunState.SUCCESS:
-        summary = "succeeded" + (f" in {duration(took)}" if took is not None else "")
-        done = Gate(name="tasks", verdict=Verdict.OK, detail=_progress(board))
+        # What did not run, or failed without failing the run, is named: a success is not always all of the work.
+        other = [each for each in board if each.state not in (TaskState.SUCCESS, TaskState.REMOVED)]
+        words = "".join(f", {counts}" for counts in _counted_states(other))
+        summary = "succeeded" + (f" in {duration(took)}" if took is not None else "") + words
+        holders = tuple(holder_of(board, each, now) for each in other[:MOST_HOLDERS])
+        done = Gate(name="tasks", verdict=Verdict.OK, detail=_progress(board) + words, holders=holders)
         return Explanation(
-            subject=subject, state=run.state.value, summary=summary, gates=(done,), at=now, since=run.end_date
-        )  # fmt: skip
+            subject=subject,
+            state=run.state.value,
+            summary=summary,
+            gates=(done,),
+            at=now,
+            since=run.end_date,
+            commands=tuple(explain(board, each) for each in other[:1]),
+        )
     failures = failures_of(board)
     reason = _REASONS.get(run.reason or "", run.reason or "no reason is known")
     named = ", ".join(
@@ -223,12 +252,15 @@ def _explain_end(facts: RunFacts, board: Board, subject: str) -> Explanation:
     )
     more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
     at = f" at {stamp(run.end_date)}" if run.end_date else ""
-    holders = tuple(holder_of(board, each, now) for each in failures[:MOST_HOLDERS])
+    undone = [each for each in board if is_undone(each)]
+    left = f"; its stop left {counted(len(undone), 'task instance')} undone" if undone else ""
+    to_do = dict.fromkeys([*failures, *undone])
+    holders = tuple(holder_of(board, each, now) for each in list(to_do)[:MOST_HOLDERS])
     commands = [show_log(board, each) for each in failures[:1]] + [rerun(board)]
     return Explanation(
         subject=subject,
         state=run.state.value,
-        summary=f"failed{at}: {reason}" + (f": {named}{more}" if named else ""),
+        summary=f"failed{at}: {reason}" + (f": {named}{more}" if named else "") + left,
         gates=(Gate(name="tasks", verdict=Verdict.NEVER, detail=_progress(board), holders=holders),),
         at=now,
         since=run.end_date,

@@ -6,7 +6,8 @@ which it gets a slot; the executor; the worker. A stage is checked if all stages
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from shlex import quote
 
@@ -83,6 +84,7 @@ class TaskFacts:
     is_gone: bool = False
     has_figures: bool = True
     executor: str | None = None
+    troubles: Mapping[str, str] = field(default_factory=dict)  # of engines that its scheduler cannot reach, by executor
     pool_used: int = 0
     pool_holders: tuple[Holder, ...] = ()
     dag_holders: tuple[Holder, ...] = ()
@@ -295,6 +297,8 @@ def _executor_gate(facts: TaskFacts) -> Gate:
     if executor is None:
         return Gate(name=name, verdict=Verdict.NEVER, detail=str(reason))
     open_ = executor.open_async if candidate.is_async else executor.open
+    if reason is not None and wanted is not None and wanted in facts.troubles:
+        reason = f"{reason}: {facts.troubles[wanted]}"
     return gate(name, reason, f"{counted(open_, 'slot')} open")
 
 
@@ -302,7 +306,7 @@ def _worker_gate(facts: TaskFacts) -> Gate:
     instance, now = facts.instance, facts.run.now
     who = f"scheduler {facts.queued_by}" if facts.queued_by else "its executor"
     if facts.on_engine is not None and instance.state in HOLDING_SLOT:
-        return _engine_gate(facts.on_engine, now)
+        return _engine_gate(facts.on_engine, facts.troubles.get(facts.on_engine.name), now)
     if facts.blocked is not None:
         return Gate(name="worker", verdict=Verdict.WAIT, detail=_blocked_detail(facts.blocked, now))
     match instance.state:
@@ -318,9 +322,13 @@ def _worker_gate(facts: TaskFacts) -> Gate:
     return gate("worker", None, "it is submitted at the next pass of its scheduler")
 
 
-def _engine_gate(engine: OnEngine, now: datetime) -> Gate:
+def _engine_gate(engine: OnEngine, trouble: str | None, now: datetime) -> Gate:
     """What is known of an attempt that an engine was given."""
     name = f"engine {engine.name!r}"
+    if engine.begun_at is None and trouble is not None:
+        since = ago(seconds_since(engine.sent_at, now))
+        detail = f"its scheduler cannot reach {name}, which is to have it{since}: {trouble}"
+        return Gate(name="worker", verdict=Verdict.WAIT, detail=detail)
     if engine.begun_at is None:
         since = ago(seconds_since(engine.sent_at, now))
         detail = f"{name} has it{since}, none of its workers has begun it: see that they run and have room"

@@ -1,4 +1,4 @@
-"""Queries of SQLAlchemy for people who may see some DAGs only. Schedulers do without SQLAlchemy: see sight.py."""
+"""Queries of SQLAlchemy for people who may see some DAGs only. Schedulers do without SQLAlchemy: see visible.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ARRAY, ColumnElement, Select, Text, any_, bindparam, cast
 
-from aiosched.db.access.sight import Seen
+from aiosched.db.access.visibility import Seen
 
 
 def only_seen(query: Select[Any], dag_id: ColumnElement[Any], seen: Seen) -> Select[Any]:

@@ -23,6 +23,9 @@ OWNERS: Final = {
 # Index: primary keys.
 TEAM_OF_RUN: Final = "SELECT d.team FROM dag_run AS r JOIN dag AS d ON d.dag_id = r.dag_id WHERE r.id = $1"
 
+# Index: primary key.
+TEAM_OF_DAG: Final = "SELECT team FROM dag WHERE dag_id = $1"
+
 # Of the folders that hold a file the longest decides. Index: the primary key; a team has few folders.
 TEAM_OF_FILE: Final = """
     SELECT team FROM team_folder
@@ -50,6 +53,15 @@ async def check_team(conn: DatabaseConnection, team: str | None) -> None:
 async def reader_of_run(conn: DatabaseConnection, run: int) -> Reader:
     """For a task of the run with this key. One without a row reads only what belongs to nobody."""
     return Reader(await conn.fetchval(TEAM_OF_RUN, run))
+
+
+async def owner_of_dag(conn: DatabaseConnection, dag_id: str) -> str | None:
+    """The team of a DAG; None if it belongs to nobody. Raises NotFound."""
+    row = await conn.fetchrow(TEAM_OF_DAG, dag_id)
+    if row is None:
+        raise NotFound(f"There is no DAG {dag_id!r}; see `aiosched dags list`.")
+    team: str | None = row["team"]
+    return team
 
 
 async def reader_of_file(conn: DatabaseConnection, bundle: str, path: str) -> Reader:

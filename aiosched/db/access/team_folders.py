@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from aiosched.db.server.engine import Database
+from aiosched.db.server.connection import DatabaseConnection
 
 
 def team_of(file: str, bundle: str) -> str:
@@ -30,7 +30,6 @@ TEAMS_OF_FILES: Final = f"""
 """
 
 
-async def teams_of_files(db: Database, files: Collection[str]) -> dict[str, str]:
+async def teams_of_files(conn: DatabaseConnection, files: Collection[str]) -> dict[str, str]:
     """The teams of DAG files by their stored names; those of nobody are absent."""
-    async with db.acquire() as conn:
-        return {row["file"]: row["team"] for row in await conn.fetch(TEAMS_OF_FILES, list(files))}
+    return {row["file"]: row["team"] for row in await conn.fetch(TEAMS_OF_FILES, list(files))}

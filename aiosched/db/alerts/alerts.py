@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.alerts.decision import Alert, AlertAgain, AlertMessage, Open, Owe, pause_after
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.core.alerts.decision import Alert, AlertMessage, OpenAlert, RepeatAlert, UpdateAlert, pause_after
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.connection import DatabaseConnection
 
 _NO_PARTITION: Final = 0  # alerts belong to whoever owns this one, as the evaluation of rules does
@@ -61,7 +61,7 @@ OWE: Final = """
 """
 
 
-async def open_alert(conn: DatabaseConnection, change: Open, now: datetime) -> int | None:
+async def open_alert(conn: DatabaseConnection, change: OpenAlert, now: datetime) -> int | None:
     """Store a new alert, which owes its announcement; its id, or None if the rule has gone or has one by now."""
     fact = change.fact
     number: int | None = await conn.fetchval(
@@ -71,9 +71,9 @@ async def open_alert(conn: DatabaseConnection, change: Open, now: datetime) -> i
     return number
 
 
-async def store_change(conn: DatabaseConnection, change: AlertAgain | Owe, now: datetime) -> None:
+async def store_change(conn: DatabaseConnection, change: RepeatAlert | UpdateAlert, now: datetime) -> None:
     """Store what has become of an open alert."""
-    if isinstance(change, AlertAgain):
+    if isinstance(change, RepeatAlert):
         await conn.execute(AGAIN, change.alert, change.fact.at, change.fact.text, change.fact.run_id)
     else:
         await conn.execute(OWE, change.alert, change.message, change.deliver_at, change.recovers, now)
@@ -256,7 +256,7 @@ _SHOWN: Final = ", ".join(
 )
 MOST_SEARCHED: Final = 5_000  # alerts, newest first
 # Those of DAGs that are seen, all of them: the text may name each. Index: the primary key, backwards.
-LIST: Final = SightedStatement.of(
+LIST: Final = ScopedStatement.of(
     f"""
     SELECT {_SHOWN} FROM (SELECT * FROM alert WHERE id < $1 ORDER BY id DESC LIMIT {MOST_SEARCHED}) AS a
       JOIN alert_rule AS r ON r.id = a.rule_id

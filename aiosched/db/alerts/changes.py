@@ -10,12 +10,12 @@ from typing import Final
 
 from aiosched.core.alerts.messages import test_text
 from aiosched.core.audit.kinds import AuditKind
-from aiosched.db.access.sight import Seen
+from aiosched.db.access.visibility import Seen
 from aiosched.db.alerts import alerts, rules
 from aiosched.db.alerts.alerts import AlertRow
 from aiosched.db.alerts.rules import RuleFields, RuleRow
 from aiosched.db.audit.entries import record
-from aiosched.db.names.existing import Existing, check_existing, exists_already
+from aiosched.db.names.existing import IfExists, check_existing, exists_already
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -50,7 +50,7 @@ async def list_alerts(
 
 
 async def set_rule(
-    db: Database, rule: RuleFields, now: datetime, *, existing: Existing = Existing.OVERWRITE
+    db: Database, rule: RuleFields, now: datetime, *, existing: IfExists = IfExists.OVERWRITE
 ) -> RuleRow:
     """Create or change a rule; its open alerts are closed in silence if it changes. Raises Refused, and NotFound."""
     if (problem := rule.problem()) is not None:
@@ -60,7 +60,7 @@ async def set_rule(
         check_existing(existing, "rule", [rule.name], [] if before is None else [rule.name])
         if before is not None:
             await rules.close_alerts(conn, rule.name, now)
-        is_new = existing is Existing.FAIL
+        is_new = existing is IfExists.FAIL
         if not await rules.set_rule(conn, rule, now, is_new=is_new):
             raise exists_already("rule", [rule.name]) if is_new else _in_settings(rule.name)
         kind = AuditKind.ALERT_RULE_CREATED if before is None else AuditKind.ALERT_RULE_CHANGED

@@ -14,6 +14,8 @@ from aiosched.core.alerts.decision import Fact
 from aiosched.core.alerts.rules import AlertKind, DagLabels
 from aiosched.core.values.durations import duration
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.statements.positions import lost_spans
+from aiosched.db.statements.waiting_runs import NOTHING_AT_WORK, ONLY_WAITS
 
 MOST: Final = 2_000  # facts of a kind
 _BEFORE: Final = 20  # newest runs of a DAG that say how long one usually takes
@@ -62,14 +64,16 @@ async def _late(conn: DatabaseConnection, since: datetime, now: datetime) -> lis
     return found
 
 
-# Indexes: ix_dag_run_unfinished; ix_dag_run_dag_id_id, once for each DAG with a running run.
-LONG: Final = """
+# Indexes: ix_dag_run_unfinished; ix_dag_run_dag_id_id, once for each DAG with a running run; the primary key of
+# task_instance, for those that take long at $4.
+LONG: Final = f"""
     WITH running AS MATERIALIZED (
-        SELECT dag_id, run_id, start_date FROM dag_run
+        SELECT id, dag_id, run_id, start_date FROM dag_run
          WHERE state = 'running' AND state IN ('queued', 'running') AND isfinite(start_date)
          ORDER BY start_date LIMIT $1
     )
-    SELECT r.dag_id, r.run_id, r.start_date, u.usual
+    SELECT r.dag_id, r.run_id, r.start_date, u.usual,
+           CASE WHEN extract(epoch FROM $4::timestamptz - r.start_date) > u.usual THEN ({ONLY_WAITS}) END AS only_waits
       FROM running AS r
       JOIN (SELECT d.dag_id, s.usual
               FROM (SELECT DISTINCT dag_id FROM running) AS d
@@ -85,9 +89,10 @@ LONG: Final = """
 
 async def _long(conn: DatabaseConnection, since: datetime, now: datetime) -> list[Fact]:
     found = []
-    for row in await conn.fetch(LONG, MOST, _BEFORE, _LEAST):
+    for row in await conn.fetch(LONG, MOST, _BEFORE, _LEAST, now):
         seconds = (now - row["start_date"]).total_seconds()
-        text = f"Run {row['run_id']} of {row['dag_id']} runs for {duration(seconds)}, usually {duration(row['usual'])}"
+        text = f"Run {row['run_id']} of {row['dag_id']} has not ended after {duration(seconds)}"
+        text += f", usually {duration(row['usual'])}" + (NOTHING_AT_WORK if row["only_waits"] else "")
         found.append(
             Fact(
                 AlertKind.RUN_LONG, f"{row['dag_id']} {row['run_id']}", text, row["start_date"], (row["dag_id"],),
@@ -122,7 +127,8 @@ async def _missed(conn: DatabaseConnection, since: datetime, now: datetime) -> l
 
 # The table of files is read as a whole.
 ERRORS: Final = """
-    SELECT file, error, array_remove(dag_ids, NULL) AS dag_ids, parsed_at FROM dag_file
+    SELECT file, error, array_remove(dag_ids, NULL) AS dag_ids, coalesce(error_since, parsed_at) AS since
+      FROM dag_file
      WHERE error IS NOT NULL ORDER BY file LIMIT $1
 """
 
@@ -131,7 +137,7 @@ async def _errors(conn: DatabaseConnection, since: datetime, now: datetime) -> l
     return [
         Fact(
             AlertKind.IMPORT_ERROR, row["file"], f"{PurePath(row['file'])} cannot be imported: {row['error']}",
-            row["parsed_at"] or now, tuple(row["dag_ids"]),
+            row["since"] or now, tuple(row["dag_ids"]),
         )
         for row in await conn.fetch(ERRORS, MOST)
     ]  # fmt: skip
@@ -169,6 +175,16 @@ async def _quarantined(conn: DatabaseConnection, since: datetime, now: datetime)
     ]  # fmt: skip
 
 
+async def _commits_lost(conn: DatabaseConnection, since: datetime, now: datetime) -> list[Fact]:
+    return [
+        Fact(
+            AlertKind.COMMITS_LOST, "database", f"The database went back: {span}. Tasks and runs of then may run again",
+            span.noticed_at,
+        )
+        for span in await lost_spans(conn, since, limit=MOST)
+    ]  # fmt: skip
+
+
 READERS: Final[Mapping[AlertKind, Reader]] = {
     AlertKind.RUN_FAILED: _failed,
     AlertKind.RUN_LATE: _late,
@@ -177,6 +193,7 @@ READERS: Final[Mapping[AlertKind, Reader]] = {
     AlertKind.IMPORT_ERROR: _errors,
     AlertKind.SCHEDULER_GONE: _lost,
     AlertKind.DAG_QUARANTINED: _quarantined,
+    AlertKind.COMMITS_LOST: _commits_lost,
 }
 
 # Figures are as of the schedulers' last heartbeats.
@@ -197,7 +214,8 @@ async def full_pools(conn: DatabaseConnection) -> dict[str, tuple[int, int]]:
 
 
 # Events are made good by a success of the DAG that is newer, or if it has gone; a lost scheduler by one that has
-# started since. Indexes: uq_alert_open; ix_dag_run_end_date_id or ix_dag_run_dag_id_id.
+# started since; nothing makes good what the database has lost: that is over after a day. Indexes: uq_alert_open;
+# ix_dag_run_end_date_id or ix_dag_run_dag_id_id.
 OVER: Final = """
     SELECT r.kind, a.subject
       FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id
@@ -211,6 +229,10 @@ OVER: Final = """
       FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id
      WHERE a.recovered_at IS NULL AND r.kind = 'scheduler_gone'
        AND EXISTS (SELECT FROM scheduler AS s WHERE s.started_at > a.last_at AND s.lease_expires_at > now())
+     UNION ALL
+    SELECT r.kind, a.subject
+      FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id
+     WHERE a.recovered_at IS NULL AND r.kind = 'commits_lost' AND a.last_at < now() - interval '1 day'
 """
 
 

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 
-from aiosched.core.alerts.quiet import quiet_hours
-from aiosched.core.alerts.rules import AlertKind, AlertRule, DagSelection, problem_of
+from aiosched.core.alerts.rules import AlertKind, AlertRule, DagSelection, problem_of, quiet_hours
 from aiosched.db.server.connection import DatabaseConnection
 
 

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.assets.conditions import AssetId, AssetReference, QueuedAsset
+from aiosched.db.schema.tables import ASSET_REFERENCE
 from aiosched.db.server.connection import DatabaseConnection
 
 # -- what parsing stores ------------------------------------------------------------------------
@@ -53,13 +54,8 @@ FORGET_KEYS: Final = (
     "DELETE FROM asset_partition WHERE dag_id = ANY($1::text[])",
     "DELETE FROM asset_queue WHERE dag_id = ANY($1::text[])",
 )
-PUT_REFERENCES: Final = """
-    INSERT INTO asset_reference (dag_id, role, kind, name, uri, task_id, watchers, fresh_within)
-    SELECT dag_id, role, kind, name, uri, task_id, watchers::json, fresh_within
-      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::float[])
-        AS r (dag_id, role, kind, name, uri, task_id, watchers, fresh_within)
-    ON CONFLICT DO NOTHING
-"""
+_MENTION: Final = ("dag_id", "role", "kind", "name", "uri", "task_id", "watchers", "fresh_within")
+PUT_REFERENCES: Final = f"{ASSET_REFERENCE.insert(_MENTION)} ON CONFLICT DO NOTHING"
 
 
 async def store_references(

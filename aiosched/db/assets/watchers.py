@@ -25,18 +25,20 @@ class WatchedAsset(NamedTuple):
     modules: tuple[str, ...]
     bundle: str | None = None
     bundle_version: str | None = None
+    team: str | None = None
 
 
 # Of several DAGs with the same asset the first unpaused one runs its watchers, so only one owner does. Stale DAGs have
 # no references. A small table, read as a whole now and then.
 LOAD_WATCHERS: Final = """
     WITH chosen AS (
-        SELECT DISTINCT ON (r.name) r.name, r.uri, r.watchers, d.dag_id, d.partition, d.version_id
+        SELECT DISTINCT ON (r.name) r.name, r.uri, r.watchers, d.dag_id, d.partition, d.version_id, d.team
           FROM asset_reference AS r JOIN dag AS d USING (dag_id)
          WHERE r.watchers IS NOT NULL AND r.role = 'schedule' AND NOT d.is_paused
          ORDER BY r.name, d.dag_id
     )
-    SELECT c.name, c.uri, c.watchers, c.dag_id, v.number, v.file, v.source_hash, v.sources, v.bundle, v.bundle_version
+    SELECT c.name, c.uri, c.watchers, c.dag_id, v.number, v.file, v.source_hash, v.sources, v.bundle, v.bundle_version,
+           c.team
       FROM chosen AS c JOIN dag_version AS v ON v.id = c.version_id
      WHERE c.partition = ANY($1::smallint[])
 """

@@ -2,7 +2,7 @@
 
 `record` writes in the transaction of the change, so that there is no change without its entry. Who it was comes from
 the context (core/audit/actor.py) unless the caller says. Requests need no call: a trigger adds their entry when they
-are answered (db/schema/audit_schema.py).
+are answered (db/schema/tables.py).
 
 Elsewhere: what is repeated (repeated.py), reading and removing (reading.py).
 """
@@ -17,15 +17,14 @@ import msgspec
 
 from aiosched.core.audit.actor import Actor, actor
 from aiosched.core.audit.kinds import AuditKind, Result
+from aiosched.db.schema.tables import AUDIT_LOG
 from aiosched.db.server.connection import DatabaseConnection
 
 _LONGEST: Final = 250  # characters of a name
 
-ADD: Final = """
-    INSERT INTO audit_log (kind, who, address, session_id, token_id, object, dag_id, result, detail)
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[],
-                         $8::text[], $9::json[])
-"""
+ADD: Final = AUDIT_LOG.insert(
+    ("kind", "who", "address", "session_id", "token_id", "object", "dag_id", "result", "detail")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from aiosched.core.timetables.days import DayOrInstant
 from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -35,15 +36,18 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntrySelection:
-    """Which entries are meant; None: all. A `kind` with a dot at its end: all that begin so. `until` is exclusive."""
+    """Which entries are meant; None: all. A `kind` with a dot at its end: all that begin so.
+
+    `until` is exclusive. A selection with days is first made one with instants (`names.days.entries_meant`).
+    """
 
     kind: str | None = None
     who: str | None = None
     object: str | None = None
     dag_id: str | None = None
     result: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    since: DayOrInstant | None = None
+    until: DayOrInstant | None = None
 
 
 _COLUMNS: Final = "id, at, kind, who, address, session_id, token_id, object, dag_id, result, detail, times, command_id"
@@ -92,6 +96,5 @@ def entry_of(row: Any) -> AuditEntry:
     return AuditEntry(**{**dict(row), "detail": shown_object(row["detail"])})
 
 
-def _values(selection: EntrySelection) -> tuple[Any, ...]:
-    s = selection
+def _values(s: EntrySelection) -> tuple[Any, ...]:
     return s.kind, s.who, s.object, s.dag_id, s.result, s.since, s.until

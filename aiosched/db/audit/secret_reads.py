@@ -16,7 +16,7 @@ import msgspec
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.server.engine import Database
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _SECONDS: Final = 1.0  # for which reads are collected
 _MOST_KNOWN: Final = 20_000  # reads that are known to have an entry

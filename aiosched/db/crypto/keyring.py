@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aiosched.config import Settings
+from aiosched.config.secrecy import split_keys
 from aiosched.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class Keyring:
     """
 
     def __init__(self, keys: str | None = None, *, file: Path | None = None) -> None:
-        self._configured = _split(keys or "")
-        self.file = None if self._configured else file
+        self._configured = split_keys(keys or "")
+        self.file: Path | None = None if self._configured else file
         self._made: tuple[tuple[str, ...], MultiFernet] | None = None
 
     @classmethod
@@ -142,14 +143,10 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
 
 def _read(path: Path) -> list[str]:
     try:
-        return _split(path.read_text(encoding="utf-8").replace("\n", ","))
+        return split_keys(path.read_text(encoding="utf-8").replace("\n", ","))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not text"
         raise ConfigError(f"The key file {path} cannot be read: {reason}.") from None
-
-
-def _split(keys: str) -> list[str]:
-    return [key.strip() for key in keys.split(",") if key.strip()]
 
 
 def _fernet(keys: tuple[str, ...], place: str) -> MultiFernet:

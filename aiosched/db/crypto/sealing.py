@@ -1,7 +1,7 @@
 """JSON texts that are stored encrypted if there is a key, and in plain text otherwise.
 
 A sealed text is a JSON string (a Fernet token) and plain texts are JSON objects, so one column can hold both, and rows
-that version 0.1 stored unencrypted remain readable. Used for the arguments of triggers (triggers.py).
+of the time before there was a key remain readable. Used for the arguments of triggers (triggers.py).
 
 Source: the semantics reference, section 25.1.
 """
@@ -18,7 +18,7 @@ from aiosched.db.crypto.keyring import Keyring, make_key_file
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import ConfigError, Refused
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 NOTHING: Final = "{}"  # holds no secret
 

@@ -23,7 +23,7 @@ from aiosched.db.crypto.sealing import has_key
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import ConfigError, Refused
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _WHAT: Final = "a secret value of a run's conf"
 
@@ -45,6 +45,10 @@ class SecretConfs:
             logger.error("secret values of a run's conf are stored as readable text: %s", error)
         return dict(conf)
 
+    def may_hold_secrets(self, params: Mapping[str, ParamSpec], conf: Mapping[str, Any]) -> bool:
+        """Whether `checked` has something to do; without, it needs no connection."""
+        return bool(conf) and (has_secrets(conf) or any(holds_secrets(each.json_schema) for each in params.values()))
+
     async def checked(
         self, conn: DatabaseConnection, params: Mapping[str, ParamSpec], conf: dict[str, Any]
     ) -> dict[str, Any]:
@@ -52,7 +56,7 @@ class SecretConfs:
 
         Raises ParamError for a value that breaks its schema, Refused for one that cannot be decrypted.
         """
-        if not conf or not (has_secrets(conf) or any(holds_secrets(param.json_schema) for param in params.values())):
+        if not self.may_hold_secrets(params, conf):
             return conf
         opened = self.open(conf)
         resolve_params(params, opened)

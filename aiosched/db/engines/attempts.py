@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
+from aiosched.db.schema.table import same
+from aiosched.db.schema.tables import ENGINE_ATTEMPT, TASK_TRY
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import notify
 
@@ -51,23 +53,17 @@ class SentAttempt(NamedTuple):
 
 # Behind the fence: a scheduler that was taken over sends nothing more. A row of the same key is what is left of an
 # earlier call of the same try, whose report was never needed.
-INSERT_ATTEMPTS: Final = """
+NEW_ATTEMPT: Final = ("partition", *TASK_TRY.key, "executor", "attempt")
+INSERT_ATTEMPTS: Final = f"""
     WITH fence AS MATERIALIZED (SELECT incarnation FROM scheduler WHERE incarnation = $1 FOR KEY SHARE)
-    INSERT INTO engine_attempt (partition, run_id, task_index, map_index, try_number, executor, attempt, queued_by)
-    SELECT a.*, fence.incarnation
-      FROM fence, unnest($2::smallint[], $3::bigint[], $4::int[], $5::int[], $6::smallint[], $7::text[], $8::bytea[])
-        AS a (partition, run_id, task_index, map_index, try_number, executor, attempt)
-    ON CONFLICT (run_id, task_index, map_index, try_number) DO NOTHING
-    RETURNING id, run_id, task_index, map_index, try_number
+    INSERT INTO engine_attempt ({", ".join(NEW_ATTEMPT)}, queued_by)
+    SELECT a.*, fence.incarnation FROM fence, {ENGINE_ATTEMPT.batch(NEW_ATTEMPT, 2, name="a")}
+    ON CONFLICT ({", ".join(TASK_TRY.key)}) DO NOTHING
+    RETURNING id, {", ".join(TASK_TRY.key)}
 """
 
 # Index: uq_engine_attempt_run_id_task_index_map_index_try_number.
-DELETE_EARLIER: Final = """
-    DELETE FROM engine_attempt AS e
-     USING unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[]) AS a (run_id, task_index, map_index, try_number)
-     WHERE e.run_id = a.run_id AND e.task_index = a.task_index AND e.map_index = a.map_index
-       AND e.try_number = a.try_number
-"""
+DELETE_EARLIER: Final = ENGINE_ATTEMPT.delete(TASK_TRY.key)
 
 
 async def insert_attempts(
@@ -83,7 +79,7 @@ async def insert_attempts(
 
 
 def columns_of(attempts: Sequence[NewAttempt]) -> list[list[Any]]:
-    """The columns of new rows: partition, the four of the key, executor, attempt."""
+    """The columns of new rows, as NEW_ATTEMPT names them."""
     rows = [(new.partition, *new.attempt.key, new.executor, new.body) for new in attempts]
     return list(map(list, zip(*rows, strict=True)))
 
@@ -101,15 +97,11 @@ async def attempts_of(conn: DatabaseConnection, partitions: Iterable[int]) -> li
 
 # One snapshot: a row becomes a report in one transaction. The inbox is small.
 # Index: uq_engine_attempt_run_id_task_index_map_index_try_number.
-UNFINISHED: Final = """
+UNFINISHED: Final = f"""
     SELECT a.*
-      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[]) AS a (run_id, task_index, map_index, try_number)
-     WHERE EXISTS (SELECT FROM engine_attempt AS e
-                    WHERE e.run_id = a.run_id AND e.task_index = a.task_index AND e.map_index = a.map_index
-                      AND e.try_number = a.try_number)
-        OR EXISTS (SELECT FROM task_report AS r
-                    WHERE r.run_id = a.run_id AND r.task_index = a.task_index AND r.map_index = a.map_index
-                      AND r.try_number = a.try_number AND r.outcome <> 'started')
+      FROM {TASK_TRY.batch(TASK_TRY.key, name="a")}
+     WHERE EXISTS (SELECT FROM engine_attempt AS e WHERE {same(TASK_TRY.key, "e", "a")})
+        OR EXISTS (SELECT FROM task_report AS r WHERE {same(TASK_TRY.key, "r", "a")} AND r.outcome <> 'started')
 """
 
 

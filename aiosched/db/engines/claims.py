@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from aiosched.core.values.messages import AttemptKey
-from aiosched.db.engines.attempts import NewAttempt, columns_of
+from aiosched.db.engines.attempts import NEW_ATTEMPT, NewAttempt, columns_of
+from aiosched.db.schema.tables import ENGINE_ATTEMPT
 from aiosched.db.server.arrays import array_text
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.journal import (
@@ -19,6 +20,8 @@ from aiosched.db.statements.journal import (
     ENDED_RUNS,
     FENCED_INSTANCES,
     MOVED_POOLS,
+    NEXT,
+    NUMBER,
     REFUSALS,
     InstanceChange,
     PoolRow,
@@ -32,13 +35,10 @@ from aiosched.db.statements.journal import (
 # uq_engine_attempt_run_id_task_index_map_index_try_number.
 CLAIM: Final = f"""
     WITH {FENCED_INSTANCES}, {ENDED_RUNS}, {MOVED_POOLS}, applied AS (
-        DELETE FROM task_report AS t USING fence WHERE t.id = ANY($31::text::bigint[])
+        DELETE FROM task_report AS t USING fence WHERE t.id = ANY(${NEXT}::text::bigint[])
     ), given AS (
-        INSERT INTO engine_attempt (partition, run_id, task_index, map_index, try_number, executor, attempt, queued_by)
-        SELECT a.*, $1
-          FROM fence, unnest($32::text::smallint[], $33::text::bigint[], $34::text::int[], $35::text::int[],
-                             $36::text::smallint[], $37::text::text[], $38::bytea[])
-            AS a (partition, run_id, task_index, map_index, try_number, executor, attempt)
+        INSERT INTO engine_attempt ({", ".join(NEW_ATTEMPT)}, queued_by)
+        SELECT a.*, $1 FROM fence, {ENGINE_ATTEMPT.batch(NEW_ATTEMPT, NEXT + 1, name="a", as_texts=True)}
         ON CONFLICT (run_id, task_index, map_index, try_number) DO UPDATE
            SET id = DEFAULT, executor = excluded.executor, attempt = excluded.attempt, queued_by = excluded.queued_by,
                created_at = excluded.created_at, worker = NULL, hostname = NULL, pid = NULL, begun_at = NULL,
@@ -49,17 +49,18 @@ CLAIM: Final = f"""
            NULL::int AS map_index, NULL::smallint AS try_number, NULL::bigint AS id
       FROM moved
      UNION ALL
-    SELECT NULL, NULL, {AS_EXPECTED}, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    SELECT NULL, NULL, {AS_EXPECTED}, NULL, NULL, {NUMBER}, NULL, NULL, NULL, NULL
      UNION ALL
     SELECT NULL, NULL, NULL, NULL, NULL, run_id, task_index, map_index, try_number, id FROM given
 """
 
 
 class Claimed(NamedTuple):
-    """What a batch has changed: the pools whose use is another one, and the ids of the rows of attempts."""
+    """What a batch has changed: pools whose use is another one, ids of rows of attempts, number of the transaction."""
 
     pools: dict[str, PoolRow]
     ids: dict[AttemptKey, int]
+    number: int
 
 
 async def write_with_attempts(
@@ -81,4 +82,6 @@ async def write_with_attempts(
     except REFUSALS as error:
         raise await refused(conn, error, incarnation, instances, runs, deltas) from error
     pools = {row["name"]: PoolRow(*tuple(row)[1:5]) for row in rows if row["name"] is not None}
-    return Claimed(pools, {AttemptKey(*tuple(row)[5:9]): row["id"] for row in rows if row["id"] is not None})
+    ids = {AttemptKey(*tuple(row)[5:9]): row["id"] for row in rows if row["id"] is not None}
+    (number,) = (row["run_id"] for row in rows if row["name"] is None and row["id"] is None)
+    return Claimed(pools, ids, number)

@@ -1,7 +1,9 @@
 """Statements on `engine_attempt` by the worker API: claims of starts, heartbeats and final reports of workers.
 
 A worker is known by an id that it chooses when it claims an attempt. All statements that name one concern only what
-that worker has claimed and what has not ended. Leases are judged by the database's clock. No decisions live here.
+that worker has claimed and what has not ended, and find an attempt by all that its token says: after a restore of the
+database another attempt may have the id of a token of before. Leases are judged by the database's clock. No decisions
+live here.
 Source: docs/decisions/0036-attempts-on-engines.md.
 """
 
@@ -14,9 +16,17 @@ import msgspec
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
 from aiosched.db.engines.attempts import decode_attempt
+from aiosched.db.engines.tokens import AttemptToken
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import NOTIFY_CHANNEL, notify
 
+_KEY: Final = ("run_id", "task_index", "map_index", "try_number")
+# What tokens say, as the relation t; the first five parameters of each statement (_columns).
+_TOKENS: Final = """
+    unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[])
+        AS t (id, run_id, task_index, map_index, try_number)
+"""
+_OF_TOKEN: Final = " AND ".join(f"e.{name} = t.{name}" for name in ("id", *_KEY))
 _INSTANCE: Final = """
     SELECT FROM task_instance AS ti
      WHERE ti.run_id = e.run_id AND ti.task_index = e.task_index AND ti.map_index = e.map_index
@@ -26,43 +36,55 @@ _INSTANCE: Final = """
 # next try. Rows are locked in one order. Indexes: the primary keys.
 CLAIM: Final = f"""
     WITH wanted AS MATERIALIZED (
-        SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
+        SELECT e.id FROM engine_attempt AS e JOIN {_TOKENS} ON {_OF_TOKEN} ORDER BY e.id FOR NO KEY UPDATE OF e
     )
     UPDATE engine_attempt AS e
-       SET worker = $2, hostname = $3, pid = $4, begun_at = coalesce(e.begun_at, clock_timestamp()),
-           alive_until = clock_timestamp() + make_interval(secs => $5)
+       SET worker = $6, hostname = $7, pid = $8, begun_at = coalesce(e.begun_at, clock_timestamp()),
+           alive_until = clock_timestamp() + make_interval(secs => $9)
       FROM wanted
-     WHERE e.id = wanted.id AND (e.worker IS NULL OR e.worker = $2 AND e.alive_until > clock_timestamp())
+     WHERE e.id = wanted.id AND (e.worker IS NULL OR e.worker = $6 AND e.alive_until > clock_timestamp())
        AND NOT EXISTS ({_INSTANCE} AND (ti.state IN ('queued', 'running') AND ti.try_number = e.try_number) IS NOT TRUE)
-    RETURNING e.id, e.attempt
+    RETURNING e.id, e.run_id, e.task_index, e.map_index, e.try_number, e.attempt
 """
-_KEY: Final = ("run_id", "task_index", "map_index", "try_number")
-BEGUN: Final = "SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker IS NOT NULL"
+BEGUN: Final = f"""
+    SELECT e.id, e.run_id, e.task_index, e.map_index, e.try_number
+      FROM engine_attempt AS e JOIN {_TOKENS} ON {_OF_TOKEN} WHERE e.worker IS NOT NULL
+"""
 
 
 class ClaimedStarts(NamedTuple):
-    """What became of claims: attempts by their ids, and the ids of those that another worker has begun."""
+    """What became of claims: attempts, and those that another worker has begun."""
 
-    attempts: dict[int, Attempt]
-    begun_elsewhere: set[int]
+    attempts: dict[AttemptToken, Attempt]
+    begun_elsewhere: set[AttemptToken]
 
 
 async def claim_starts(
-    conn: DatabaseConnection, attempts: Collection[int], *, worker: str, hostname: str, pid: int, lease: float
+    conn: DatabaseConnection, tokens: Collection[AttemptToken], *, worker: str, hostname: str, pid: int, lease: float
 ) -> ClaimedStarts:
     """Claim the starts of attempts for a worker. Those that the answer does not name have ended, or nobody waits for
-    them any more."""
-    found = await conn.fetch(CLAIM, list(attempts), worker, hostname, pid, lease)
-    claimed = {row["id"]: decode_attempt(row["attempt"]) for row in found}
-    missing = set(attempts) - claimed.keys()
-    there = await conn.fetch(BEGUN, list(missing)) if missing else ()
-    return ClaimedStarts(claimed, {row["id"] for row in there})
+    them any more, or their id is that of another attempt."""
+    found = await conn.fetch(CLAIM, *_columns(tokens), worker, hostname, pid, lease)
+    claimed = {_token(row): decode_attempt(row["attempt"]) for row in found}
+    missing = set(tokens) - claimed.keys()
+    there = await conn.fetch(BEGUN, *_columns(missing)) if missing else ()
+    return ClaimedStarts(claimed, {_token(row) for row in there})
 
 
-class Alive(NamedTuple):
+def _columns(tokens: Collection[AttemptToken]) -> list[list[int]]:
+    """The parameters of _TOKENS."""
+    rows = [(token.id, *token.key) for token in tokens]
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in ("id", *_KEY)]
+
+
+def _token(row: Any) -> AttemptToken:
+    return AttemptToken(row["id"], AttemptKey(*(row[name] for name in _KEY)))
+
+
+class LiveAttempt(NamedTuple):
     """What a heartbeat says of one attempt that goes on; `stop_grace`: seconds in which it is to be stopped."""
 
-    id: int
+    token: AttemptToken
     stop_grace: int | None
 
 
@@ -70,12 +92,13 @@ class Alive(NamedTuple):
 # not know of engines, is to be stopped. Indexes: the primary keys.
 RENEW: Final = f"""
     UPDATE engine_attempt AS e
-       SET alive_until = clock_timestamp() + make_interval(secs => $3),
+       SET alive_until = clock_timestamp() + make_interval(secs => $7),
            stop_grace = CASE WHEN stop_grace IS NULL AND EXISTS (
                {_INSTANCE} AND ti.state IN ('queued', 'running') AND ti.try_number <> e.try_number
-           ) THEN $4 ELSE stop_grace END
-     WHERE id = ANY($1::bigint[]) AND worker = $2 AND alive_until > clock_timestamp()
-    RETURNING id, stop_grace, is_announced, partition, run_id, task_index, map_index, try_number, queued_by,
+           ) THEN $8 ELSE stop_grace END
+      FROM {_TOKENS}
+     WHERE {_OF_TOKEN} AND worker = $6 AND alive_until > clock_timestamp()
+    RETURNING e.id, e.run_id, e.task_index, e.map_index, e.try_number, stop_grace, is_announced, partition, queued_by,
               begun_at, hostname, pid
 """
 
@@ -88,78 +111,91 @@ ANNOUNCE: Final = """
     )
     INSERT INTO task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by)
     SELECT partition, run_id, task_index, map_index, try_number, 'started', body::json, queued_by FROM announced
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (run_id, task_index, map_index, try_number) WHERE outcome = 'started' DO NOTHING
 """
 
 
 async def renew(
-    conn: DatabaseConnection, attempts: Collection[int], *, worker: str, lease: float, grace: float
-) -> list[Alive]:
+    conn: DatabaseConnection, tokens: Collection[AttemptToken], *, worker: str, lease: float, grace: float
+) -> list[LiveAttempt]:
     """Renew a worker's lease on attempts; those that are missing in the answer have ended, or their lease has.
 
     Those whose task instance is at another try are to end within `grace` seconds. The first time it also reports that
     they have started. Call it in a transaction.
     """
-    found = await conn.fetch(RENEW, list(attempts), worker, lease, round(grace))
+    found = await conn.fetch(RENEW, *_columns(tokens), worker, lease, round(grace))
     new = [row for row in found if not row["is_announced"]]
     if new:
         starts = [msgspec.json.encode(_started(row)).decode() for row in new]
         await conn.execute(ANNOUNCE, [row["id"] for row in new], starts)
         await notify(conn, "reports", [row["partition"] for row in new])
-    return [Alive(row["id"], row["stop_grace"]) for row in found]
+    return [LiveAttempt(_token(row), row["stop_grace"]) for row in found]
 
 
 def _started(row: Any) -> Report:
-    key, begun = AttemptKey(*(row[name] for name in _KEY)), row["begun_at"]
+    begun = row["begun_at"]
     where = {"hostname": row["hostname"], "pid": row["pid"]}
-    return Report(key=key, outcome=Outcome.STARTED, at=begun, started_at=begun, **where)
+    return Report(key=_token(row).key, outcome=Outcome.STARTED, at=begun, started_at=begun, **where)
 
 
 # The row is replaced by the report, and the owners of partitions are told, at one commit. Rows are locked in one order.
 # Index: the primary key.
-FINISH: Final = """
+FINISH: Final = f"""
     WITH wanted AS MATERIALIZED (
-        SELECT id FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker = $2 ORDER BY id FOR UPDATE
+        SELECT e.id FROM engine_attempt AS e JOIN {_TOKENS} ON {_OF_TOKEN}
+         WHERE e.worker = $6 ORDER BY e.id FOR UPDATE OF e
     ), ended AS (
         DELETE FROM engine_attempt AS e
-         USING wanted, unnest($1::bigint[], $3::text[], $4::text[]) AS r (id, outcome, body)
-         WHERE e.id = wanted.id AND e.id = r.id
-        RETURNING e.*, r.outcome, r.body
+         USING wanted, unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $7::text[], $8::text[])
+            AS t (id, run_id, task_index, map_index, try_number, outcome, body)
+         WHERE e.id = wanted.id AND {_OF_TOKEN}
+        RETURNING e.*, t.outcome, t.body
     ), stored AS (
         INSERT INTO task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by)
         SELECT partition, run_id, task_index, map_index, try_number, outcome, body::json, queued_by
           FROM ended ORDER BY id
     )
-    SELECT array_agg(id) AS ids, pg_notify($5, 'reports ' || string_agg(DISTINCT partition::text, ','))
+    SELECT array_agg(ARRAY[id, run_id, task_index, map_index, try_number]) AS tokens,
+           pg_notify($9, 'reports ' || string_agg(DISTINCT partition::text, ','))
       FROM ended HAVING count(*) > 0
 """
 
 
-async def finish(conn: DatabaseConnection, reports: Sequence[tuple[int, Report]], *, worker: str) -> set[int]:
-    """Store final reports of a worker and tell the owners; returns the ids of the attempts that had not ended yet."""
+async def finish(
+    conn: DatabaseConnection, reports: Sequence[tuple[AttemptToken, Report]], *, worker: str
+) -> set[AttemptToken]:
+    """Store final reports of a worker and tell the owners; returns the attempts that had not ended yet."""
     bodies = [msgspec.json.encode(report).decode() for _, report in reports]
     outcomes = [report.outcome.value for _, report in reports]
-    ids = [number for number, _ in reports]
-    found = await conn.fetchval(FINISH, ids, worker, outcomes, bodies, NOTIFY_CHANNEL)
-    return set(found or ())
+    tokens = [token for token, _ in reports]
+    ended = await conn.fetchval(FINISH, *_columns(tokens), worker, outcomes, bodies, NOTIFY_CHANNEL)
+    return {AttemptToken(number, AttemptKey(*key)) for number, *key in ended or ()}
 
 
 # Index: the primary key.
-IS_CLAIMED: Final = """
-    SELECT EXISTS (SELECT FROM engine_attempt WHERE id = $1 AND worker = $2 AND alive_until > clock_timestamp())
+IS_CLAIMED: Final = f"""
+    SELECT EXISTS (
+        SELECT FROM engine_attempt AS e JOIN {_TOKENS} ON {_OF_TOKEN}
+         WHERE worker = $6 AND alive_until > clock_timestamp()
+    )
 """
 
 
-async def is_claimed(conn: DatabaseConnection, attempt: int, *, worker: str) -> bool:
+async def is_claimed(conn: DatabaseConnection, token: AttemptToken, *, worker: str) -> bool:
     """Whether a worker runs an attempt, within its lease."""
-    return bool(await conn.fetchval(IS_CLAIMED, attempt, worker))
+    return bool(await conn.fetchval(IS_CLAIMED, *_columns([token]), worker))
 
 
 # Index: the primary key.
-ATTEMPT_BODIES: Final = "SELECT id, attempt FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker = $2"
+ATTEMPT_BODIES: Final = f"""
+    SELECT e.id, e.run_id, e.task_index, e.map_index, e.try_number, attempt
+      FROM engine_attempt AS e JOIN {_TOKENS} ON {_OF_TOKEN} WHERE worker = $6
+"""
 
 
-async def claimed_attempts(conn: DatabaseConnection, attempts: Collection[int], *, worker: str) -> dict[int, Attempt]:
-    """Those of the attempts, by their ids, that the worker runs and that have not ended."""
-    rows = await conn.fetch(ATTEMPT_BODIES, list(attempts), worker)
-    return {row["id"]: decode_attempt(row["attempt"]) for row in rows}
+async def claimed_attempts(
+    conn: DatabaseConnection, tokens: Collection[AttemptToken], *, worker: str
+) -> dict[AttemptToken, Attempt]:
+    """Those of the attempts that the worker runs and that have not ended."""
+    rows = await conn.fetch(ATTEMPT_BODIES, *_columns(tokens), worker)
+    return {_token(row): decode_attempt(row["attempt"]) for row in rows}

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Final
 
 from aiosched.core.why.error_groups import FailedInstance
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.waiting_runs import ONLY_WAITS
 
 MOST_ENDED: Final = 20_000  # ended runs that are counted, newest first
 _UNFINISHED: Final = 5_000
@@ -32,16 +33,17 @@ class HourCount:
 
 @dataclass(frozen=True, slots=True)
 class LongRun:
-    """A running run, and the median duration of successful ones."""
+    """A running run, and the median duration of successful ones. `only_waits`: nothing of it is at work now."""
 
     dag_id: str
     run_id: str
     start_date: datetime
     usual_seconds: float
+    only_waits: bool = False
 
 
 # Indexes: ix_dag_run_end_date_id, ix_dag_run_unfinished.
-HOURS: Final = SightedStatement.of("""
+HOURS: Final = ScopedStatement.of("""
     SELECT date_trunc('hour', at, 'UTC') AS at, state, count(*)::int AS number
       FROM ((SELECT end_date AS at, state FROM dag_run
               WHERE end_date >= $1 AND end_date < $2 AND state IN ('success', 'failed') [seen]
@@ -52,7 +54,7 @@ HOURS: Final = SightedStatement.of("""
      GROUP BY 1, 2 ORDER BY 1, 2
 """)
 # Indexes: ix_dag_run_failed; the primary keys of task_instance and version_task.
-FAILURES: Final = SightedStatement.of("""
+FAILURES: Final = ScopedStatement.of("""
     SELECT r.dag_id, r.run_id, coalesce(t.task_id, 'task ' || ti.task_index) AS task_id, ti.map_index, ti.reason
       FROM (SELECT id, dag_id, run_id, version_id, end_date FROM dag_run
              WHERE state = 'failed' AND end_date >= $1 [seen] ORDER BY end_date DESC, id DESC LIMIT $2) AS r
@@ -62,9 +64,9 @@ FAILURES: Final = SightedStatement.of("""
      WHERE ti.state = 'failed' ORDER BY r.end_date DESC, r.id DESC, ti.task_index, ti.map_index
 """)
 # Indexes: ix_dag_run_unfinished; ix_dag_run_dag_id_id, once for each run.
-LONG: Final = SightedStatement.of("""
-    SELECT r.dag_id, r.run_id, r.start_date, s.usual_seconds
-      FROM (SELECT dag_id, run_id, start_date FROM dag_run
+LONG: Final = ScopedStatement.of(f"""
+    SELECT r.dag_id, r.run_id, r.start_date, s.usual_seconds, coalesce(({ONLY_WAITS}), false) AS only_waits
+      FROM (SELECT id, dag_id, run_id, start_date FROM dag_run
              WHERE state = 'running' AND state IN ('queued', 'running') AND isfinite(start_date) [seen]
              ORDER BY start_date LIMIT $1) AS r
      CROSS JOIN LATERAL (

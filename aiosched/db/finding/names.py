@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.connection import DatabaseConnection
 
 MOST: Final = 100  # names of one kind that are read
@@ -36,7 +36,7 @@ class FoundRun:
 
 
 # The best matches first, so that the limit cuts off the others: the parts before the letters, short before long.
-DAGS: Final = SightedStatement.of("""
+DAGS: Final = ScopedStatement.of("""
     SELECT d.dag_id, d.is_paused, r.state
       FROM (SELECT dag_id, is_paused FROM dag
              WHERE lower(dag_id COLLATE "C") LIKE ALL ($1::text[]) AND NOT is_stale [seen]
@@ -46,14 +46,14 @@ DAGS: Final = SightedStatement.of("""
      ORDER BY d.dag_id
 """)
 # `task_ids` has a line for each task.
-TASKS: Final = SightedStatement.of("""
+TASKS: Final = ScopedStatement.of("""
     SELECT dag_id, task_ids FROM dag
      WHERE lower((dag_id || chr(10) || task_ids) COLLATE "C") LIKE ALL ($1::text[])
        AND lower(task_ids COLLATE "C") LIKE ANY ($1::text[]) AND NOT is_stale [seen]
      ORDER BY dag_id LIMIT $2
 """)
 # Index: the primary key of dag_run, backwards.
-RUNS: Final = SightedStatement.of("""
+RUNS: Final = ScopedStatement.of("""
     SELECT dag_id, run_id, state
       FROM (SELECT id, dag_id, run_id, state FROM dag_run WHERE true [seen] ORDER BY id DESC LIMIT $3) AS newest
      WHERE lower((dag_id || chr(10) || run_id) COLLATE "C") LIKE ALL ($1::text[])
@@ -61,7 +61,7 @@ RUNS: Final = SightedStatement.of("""
      ORDER BY id DESC LIMIT $2
 """)
 # Index: ix_asset_reference_name_role.
-ASSETS: Final = SightedStatement.of(
+ASSETS: Final = ScopedStatement.of(
     """
     SELECT a.name, a.uri FROM asset AS a
      WHERE lower((a.name || chr(10) || a.uri) COLLATE "C") LIKE ALL ($1::text[]) AND a.is_active [seen]

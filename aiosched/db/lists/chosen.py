@@ -13,8 +13,10 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Select, func, select, tuple_
 
+from aiosched.core.timetables.days import DayOrInstant
 from aiosched.db.access.only_seen import only_seen
-from aiosched.db.access.sight import Seen
+from aiosched.db.access.visibility import Seen
+from aiosched.db.names.days import span_of
 from aiosched.db.queries.queries import fetch, like
 from aiosched.db.schema.schema import dag, dag_run
 from aiosched.db.server.engine import Database
@@ -29,7 +31,9 @@ _FEW_DAGS: Final = 2_000
 class WantedRuns:
     """Which runs are selected; empty fields do not filter.
 
-    `since` and `until` filter by `run_after`, `ended_since` and `ended_until` by the end. All `tags` must match.
+    `since` and `until` filter by `run_after`, `ended_since` and `ended_until` by the end; the latter ones are
+    exclusive as instants, and as days have the whole day, in the time zone of `dag_id` (UTC without one). All `tags`
+    must match.
     The duration of a run that has not ended is that until now.
     """
 
@@ -38,10 +42,10 @@ class WantedRuns:
     states: Collection[str] = ()
     run_types: Collection[str] = ()
     search: str | None = None  # part of the run id
-    since: datetime | None = None
-    until: datetime | None = None
-    ended_since: datetime | None = None
-    ended_until: datetime | None = None
+    since: DayOrInstant | None = None
+    until: DayOrInstant | None = None
+    ended_since: DayOrInstant | None = None
+    ended_until: DayOrInstant | None = None
     owner: str | None = None
     tags: Collection[str] = ()
     min_seconds: float | None = None
@@ -54,8 +58,12 @@ def failed_since(since: datetime) -> WantedRuns:
     return WantedRuns(states=("failed",), ended_since=since)
 
 
-async def named_dags(db: Database, wanted: WantedRuns) -> WantedRuns:
-    """The same wish with the ids of the DAGs of its owner and tags, if these are few: no run needs a look-up then."""
+async def resolved(db: Database, wanted: WantedRuns) -> WantedRuns:
+    """The same wish with instants in place of days, and with the ids of the DAGs of its owner and tags, if these are
+    few: no run needs a look-up then."""
+    since, until = await span_of(db, wanted.dag_id, wanted.since, wanted.until)
+    ended_since, ended_until = await span_of(db, wanted.dag_id, wanted.ended_since, wanted.ended_until)
+    wanted = replace(wanted, since=since, until=until, ended_since=ended_since, ended_until=ended_until)
     if wanted.owner is None and not wanted.tags:
         return wanted
     found = [row.dag_id for row in await fetch(db, _dags(wanted).limit(_FEW_DAGS + 1))]
@@ -63,7 +71,7 @@ async def named_dags(db: Database, wanted: WantedRuns) -> WantedRuns:
 
 
 def chosen_runs(query: Select[Any], wanted: WantedRuns, seen: Seen) -> Select[Any]:
-    """The query for the runs that are wanted and `seen`, in any state."""
+    """The query for the runs that are wanted (and `resolved`) and `seen`, in any state."""
     query = only_seen(only_seen(query, dag_run.c.dag_id, seen), dag_run.c.dag_id, wanted.dag_ids)
     if wanted.dag_id is not None:
         query = query.where(dag_run.c.dag_id == wanted.dag_id)

@@ -14,10 +14,9 @@ from typing import Any, Final, Literal, TypedDict, Unpack
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select, true, tuple_
 
 from aiosched.db.access.only_seen import only_seen
-from aiosched.db.access.sight import Seen
-from aiosched.db.queries.queries import NEWEST_RUN, DagListRow, dag_row, fetch, like, select_dags
-from aiosched.db.schema.quarantine_schema import dag_quarantine
-from aiosched.db.schema.schema import dag
+from aiosched.db.access.visibility import Seen
+from aiosched.db.queries.queries import NEWEST_RUN, NEXT_RUN_AFTER, DagListRow, dag_row, fetch, like, select_dags
+from aiosched.db.schema.schema import dag, dag_quarantine
 from aiosched.db.server.engine import Database
 
 DagOrder = Literal[
@@ -60,9 +59,7 @@ class _SortKey:
 
 
 _KEYS: Final = {
-    "next_run": _SortKey(
-        func.coalesce(dag.c.next_dagrun_create_after, _NEVER), lambda row: row.next_run_after or _NEVER, instant=True
-    ),
+    "next_run": _SortKey(func.coalesce(NEXT_RUN_AFTER, _NEVER), lambda row: row.next_run_after or _NEVER, instant=True),
     "last_run": _SortKey(
         func.coalesce(NEWEST_RUN.c.run_after, _LONG_AGO),
         lambda row: row.last_run_after or _LONG_AGO,
@@ -148,7 +145,7 @@ def _chosen(query: Select[Any], seen: Seen, filters: DagFilters, *, needs_run: b
     if (pattern := filters.get("pattern")) is not None:
         query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
     if not filters.get("stale") and status not in ("stale", "quarantine"):
-        query = query.where(~dag.c.is_stale)
+        query = query.where(or_(~dag.c.is_stale, dag.c.has_import_errors))  # who broke a file looks for its DAGs
     if tags := filters.get("tags"):
         query = query.where(dag.c.tags.contains(sorted(tags)))
     if (owner := filters.get("owner")) is not None:

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from sqlalchemy import CTE, ColumnElement, FromClause, Select, and_, func, literal, or_, select, true, tuple_
 
-from aiosched.core.values.states import TaskState
-from aiosched.db.access.sight import Seen
-from aiosched.db.lists.chosen import WantedRuns, chosen_runs, in_state, lasting, named_dags
+from aiosched.core.values.states import TaskState, began
+from aiosched.db.access.visibility import Seen
+from aiosched.db.lists.chosen import WantedRuns, chosen_runs, in_state, lasting, resolved
 from aiosched.db.lists.facets import Facets, counted, counted_errors, read_facets, size_of
 from aiosched.db.queries.queries import fetch, like, shown_state, unknown_task
 from aiosched.db.schema.schema import dag_run, task_instance, task_note, version_task
@@ -126,7 +126,7 @@ async def page_of_instances(
 ) -> InstancePage:
     """Task instances by their run's `run_after`, newest first, then in the order of the DAG, after the one with that
     key; looks at no more than `most`."""
-    wanted = replace(wanted, runs=await named_dags(db, wanted.runs))
+    wanted = replace(wanted, runs=await resolved(db, wanted.runs))
     looked_at = _looked_at(wanted, after, most, seen)
     if not wanted.narrows:
         rows = [_row(row) for row in await fetch(db, _page(looked_at.subquery(), wanted).limit(limit + 1))]
@@ -252,7 +252,7 @@ def _row(row: Any) -> InstanceRow:
         operator=row.operator or "",
         pool=row.pool or "",
         queued_at=row.queued_at,
-        start_date=row.start_date,
+        start_date=began(row.state, row.start_date, row.end_date),
         end_date=row.end_date,
         reason=row.reason,
         note=row.note,
@@ -265,7 +265,7 @@ async def instance_facets(
     db: Database, wanted: WantedInstances, *, most: int = MOST_SAMPLED, seen: Seen = None
 ) -> Facets:
     """The values of the filters among the newest `most` instances of the wanted runs, with their numbers."""
-    wanted = replace(wanted, runs=await named_dags(db, wanted.runs))
+    wanted = replace(wanted, runs=await resolved(db, wanted.runs))
     looked_at = _looked_at(wanted, None, most + 1, seen).cte("looked_at")
     columns = select(
         looked_at.c.dag_id,

@@ -8,8 +8,8 @@ from typing import Final
 
 from sqlalchemy import func, select, true
 
-from aiosched.db.access.sight import Seen
-from aiosched.db.lists.chosen import RunKey, RunOrder, WantedRuns, chosen_runs, in_state, named_dags, ordered
+from aiosched.db.access.visibility import Seen
+from aiosched.db.lists.chosen import RunKey, RunOrder, WantedRuns, chosen_runs, in_state, ordered, resolved
 from aiosched.db.lists.facets import Facets, counted, most_frequent, read_facets, size_of
 from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch
 from aiosched.db.schema.schema import dag, dag_run
@@ -31,7 +31,7 @@ async def page_of_runs(
     seen: Seen = None,
 ) -> list[RunRow]:
     """Runs in that order, after the one with the key `after`; only of DAGs that are `seen`."""
-    wanted = await named_dags(db, wanted)
+    wanted = await resolved(db, wanted)
     query = ordered(in_state(chosen_runs(RUN_COLUMNS, wanted, seen), wanted.states), order, after)
     return [RunRow(**row._mapping) for row in await fetch(db, query.limit(limit))]
 
@@ -51,7 +51,7 @@ class BoundedCount:
 
 async def count_runs(db: Database, wanted: WantedRuns, *, most: int = MOST_COUNTED, seen: Seen = None) -> BoundedCount:
     """How many runs are wanted, counted to `most`."""
-    wanted = await named_dags(db, wanted)
+    wanted = await resolved(db, wanted)
     found = in_state(chosen_runs(select(dag_run.c.id), wanted, seen), wanted.states).limit(most + 1).subquery()
     number = (await fetch(db, select(func.count().label("number")).select_from(found)))[0].number
     return BoundedCount(min(number, most), number > most)
@@ -66,7 +66,7 @@ async def run_facets(
     seen: Seen = None,
 ) -> Facets:
     """The values of the filters among the first `most` runs of a list, with their numbers."""
-    wanted = await named_dags(db, wanted)
+    wanted = await resolved(db, wanted)
     is_wanted = dag_run.c.state.in_(sorted(wanted.states)) if wanted.states else true()
     columns = select(
         dag_run.c.dag_id, dag_run.c.state, dag_run.c.run_type, dag_run.c.reason, is_wanted.label("is_wanted")

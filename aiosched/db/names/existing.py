@@ -8,7 +8,7 @@ from enum import StrEnum
 from aiosched.errors import NotFound, Refused
 
 
-class Existing(StrEnum):
+class IfExists(StrEnum):
     """How to treat names that already exist, and those that do not."""
 
     OVERWRITE = "overwrite"  # create or change
@@ -17,15 +17,15 @@ class Existing(StrEnum):
     REQUIRE = "require"  # change only
 
 
-def check_existing(existing: Existing, kind: str, names: Iterable[str], known: Collection[str]) -> None:
+def check_existing(existing: IfExists, kind: str, names: Iterable[str], known: Collection[str]) -> None:
     """Raise Refused if one of `names` exists and may not, and NotFound if one does not exist and has to.
 
     Nobody can take away a `known` name whose row is locked. Another one can appear until the row is inserted, so the
     statement that inserts it looks again.
     """
-    if existing is Existing.FAIL and (taken := sorted(name for name in names if name in known)):
+    if existing is IfExists.FAIL and (taken := sorted(name for name in names if name in known)):
         raise exists_already(kind, taken)
-    if existing is Existing.REQUIRE and (gone := [name for name in names if name not in known]):
+    if existing is IfExists.REQUIRE and (gone := [name for name in names if name not in known]):
         raise NotFound(f"There is no {kind} {gone[0]!r} to change; it may have been deleted.")
 
 

@@ -20,6 +20,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
 
+LOGIN_LABEL: Final = "airflow api"  # of tokens that stand for a login by password (POST /auth/token)
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$"
 
 
@@ -92,6 +93,11 @@ CHANGE_USER: Final = f"""
            sessions_void = sessions_void + 1
      WHERE name = $1 RETURNING {_USER}
 """
+# Of the user's own session, which goes on. Index: the primary key.
+KEEP_SESSION: Final = """
+    UPDATE web_session AS s SET void = u.sessions_void FROM web_user AS u
+     WHERE s.id = $2 AND s.user_id = u.id AND u.name = $1
+"""
 READ_LOGIN: Final = f"SELECT u.name, {HELD_RIGHTS}, u.password, u.is_disabled FROM web_user AS u WHERE u.name = $1"
 IS_ADMIN: Final = "SELECT role = 'admin' AND kind = 'person' AND NOT is_disabled FROM web_user WHERE name = $1"
 KIND: Final = "SELECT kind FROM web_user WHERE name = $1"
@@ -116,6 +122,10 @@ USE_TOKEN: Final = f"""
      WHERE t.token_hash = $1 AND NOT u.is_disabled AND (t.expires_at IS NULL OR t.expires_at > now())
        AND (u.kind <> 'local' OR $3)
        AND (u.kind <> 'person' OR u.password IS NOT NULL OR u.last_login_at > now() - make_interval(secs => $2))
+"""
+# $2: only those of logins. $4: the one that stays, if any.
+END_TOKENS: Final = """
+    DELETE FROM api_token WHERE owner = $1 AND (NOT $2::boolean OR label = $3) AND id IS DISTINCT FROM $4 RETURNING 1
 """
 TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
 
@@ -144,8 +154,13 @@ async def change_user(
     role: str | None = None,
     is_disabled: bool | None = None,
     password: str | None = None,
+    keep_tokens: bool = False,
+    session: int | None = None,
 ) -> StoredUser:
-    """Change the values that are not None, and end the user's sessions.
+    """Change the values that are not None, and end the user's sessions and tokens of logins (LOGIN_LABEL).
+
+    A new password ends all tokens of the user; not with `keep_tokens`, and if the user sets it, in `session`: that
+    session goes on then.
 
     Raises NotFound; Refused for the last administrator, and for a password of an account that nobody logs in to.
     """
@@ -159,11 +174,21 @@ async def change_user(
             await record(conn, AuditKind.USER_ROLE, name, role=role)
         if row is not None and is_disabled is not None:
             await record(conn, AuditKind.USER_DISABLED if is_disabled else AuditKind.USER_ENABLED, name)
+        if row is not None:
+            is_of_all = password is not None and not keep_tokens and session is None
+            ended = await end_tokens(conn, name, only_logins=not is_of_all)
         if row is not None and password is not None:
-            await record(conn, AuditKind.USER_PASSWORD, name)
+            if session is not None and role is None and is_disabled is None:
+                await conn.execute(KEEP_SESSION, name, session)
+            await record(conn, AuditKind.USER_PASSWORD, name, tokens_ended=ended)
     if row is None:
         raise await _unknown(db, name)
     return _user(row)
+
+
+async def end_tokens(conn: DatabaseConnection, name: str, *, only_logins: bool, but: int | None = None) -> int:
+    """Remove the tokens of a user, or those of logins, `but` this one; returns how many there were."""
+    return len(await conn.fetch(END_TOKENS, name, only_logins, LOGIN_LABEL, but))
 
 
 async def delete_user(db: Database, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import asyncpg
 
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.statements.runs import check_exist
 from aiosched.errors import StaleRows
 
 
@@ -58,6 +59,7 @@ async def insert_finished_run(conn: DatabaseConnection, run: FinishedRunRow) -> 
         key: int | None = await conn.fetchval(INSERT_FINISHED_RUN, *run)
     except asyncpg.ForeignKeyViolationError as error:
         raise StaleRows(f"A DAG version was replaced while a run of it was stored ({error.detail})") from error
+    await check_exist(conn, [run] if key is None else [])
     return key
 
 

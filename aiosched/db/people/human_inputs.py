@@ -14,7 +14,7 @@ import msgspec
 
 from aiosched.core.graph.human_input import InputAnswer, InputRequest
 from aiosched.core.graph.secret_params import hide_values
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 
@@ -54,18 +54,26 @@ async def ask(
     await conn.execute(ASK, *place, try_number, task_id, question, expires_at)
 
 
-# Index: primary key.
+# Who answered is what the request says that was applied, not what the task says. Indexes: the primary keys, and
+# ix_request_dag_id_id, backwards.
 CLOSE: Final = """
-    UPDATE human_input SET answer = $5::json, answered_by = $6, answered_at = $7
-     WHERE run_id = $1 AND task_index = $2 AND map_index = $3 AND try_number = $4
+    UPDATE human_input AS h SET answer = $5::json, answered_at = $7, answered_by = CASE WHEN $6 THEN (
+               SELECT q.args ->> 'by' FROM request AS q
+                 JOIN dag_run AS r ON r.id = h.run_id AND r.dag_id = q.dag_id
+                 JOIN version_task AS t ON t.version_id = r.version_id AND t.task_index = h.task_index
+                WHERE q.verb = 'answer_input' AND q.state = 'applied' AND q.applied_at >= h.asked_at
+                  AND q.result ->> 'run_id' = r.run_id AND q.result ->> 'task_id' = t.task_id
+                  AND q.result ->> 'map_index' = h.map_index::text
+                ORDER BY q.id DESC LIMIT 1) END
+     WHERE h.run_id = $1 AND h.task_index = $2 AND h.map_index = $3 AND h.try_number = $4
 """
 
 
 async def close(
-    conn: DatabaseConnection, place: TaskPlace, answer: InputAnswer, *, try_number: int, by: str | None, at: datetime
+    conn: DatabaseConnection, place: TaskPlace, answer: InputAnswer, *, try_number: int, by_somebody: bool, at: datetime
 ) -> None:
-    """Store how a question was answered; `by` nobody: with its defaults."""
-    await conn.execute(CLOSE, *place, try_number, msgspec.json.encode(answer).decode(), by, at)
+    """Store how a question was answered: by somebody, or by nobody, with its defaults."""
+    await conn.execute(CLOSE, *place, try_number, msgspec.json.encode(answer).decode(), by_somebody, at)
 
 
 # Index: primary key.
@@ -109,7 +117,7 @@ class InputRow:
 
 
 # Index: ix_human_input_asked_at, backwards; primary keys.
-LIST: Final = SightedStatement.of(
+LIST: Final = ScopedStatement.of(
     """
     SELECT h.run_id, h.task_index, h.map_index, r.dag_id, r.run_id, h.task_id, h.asked_at, h.expires_at, h.question,
            CASE WHEN h.answer IS NOT NULL THEN 'answered' WHEN waits.yes THEN 'waiting' ELSE 'ended' END AS state,

@@ -1,7 +1,6 @@
 """People whom an identity provider has authenticated: found by issuer and subject, never by name. Makes no decisions.
 
-The name of a user is a label, from the first login. A row that was stored before subjects were has only an issuer; the
-first login with that name, at that issuer, gives it its subject.
+The name of a user is a label, from the first login.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from aiosched.db.access.grants import replace_provider_grants
 from aiosched.db.audit.entries import record
 from aiosched.db.people.accounts import READ_LOGIN, Login, login_of
 from aiosched.db.server.engine import Database
-from aiosched.errors import Refused
+from aiosched.errors import NumbersInUse, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +35,17 @@ class ProvidedIdentity:
     subject: str
 
 
-# The row that KNOWN or BIND changes.
-ROLE_BEFORE: Final = """
-    SELECT role FROM web_user
-     WHERE password IS NULL AND issuer = $1 AND (subject = $2 OR (subject IS NULL AND kind = 'person' AND name = $3))
-     ORDER BY subject NULLS LAST LIMIT 1 FOR UPDATE
-"""
+# The row that KNOWN changes.
+ROLE_BEFORE: Final = "SELECT role FROM web_user WHERE password IS NULL AND issuer = $1 AND subject = $2 FOR UPDATE"
 _ROLE: Final = "role = $3, groups = $5, sessions_void = sessions_void + (role <> $3)::int"
 # Guard: a user with a password is a different account.
 KNOWN: Final = f"""
     UPDATE web_user SET {_ROLE} WHERE issuer = $1 AND subject = $2 AND password IS NULL AND $4::text IS NOT NULL
     RETURNING name, id
 """
-# Guard: the issuer that was configured when its subject was not stored yet, see ADOPT.
-BIND: Final = f"""
-    UPDATE web_user SET subject = $2, {_ROLE}
-     WHERE name = $4 AND issuer = $1 AND subject IS NULL AND kind = 'person' AND password IS NULL
-    RETURNING name, id
-"""
 COME: Final = """
     INSERT INTO web_user (name, role, issuer, subject, groups) VALUES ($4, $3, $1, $2, $5) ON CONFLICT DO NOTHING
     RETURNING name, id
-"""
-ADOPT: Final = """
-    UPDATE web_user SET issuer = $1 WHERE kind = 'person' AND password IS NULL AND issuer IS NULL RETURNING name
 """
 
 
@@ -72,8 +58,8 @@ async def admit(db: Database, identity: ProvidedIdentity, name: str, rights: Pro
     by = replace(actor(), who="identity provider")
     for _ in range(2):  # another login of the same person may have created the row meanwhile
         async with db.transaction() as conn:
-            before = await conn.fetchval(ROLE_BEFORE, identity.issuer, identity.subject, name)
-            row = await conn.fetchrow(KNOWN, *values) or await conn.fetchrow(BIND, *values)
+            before = await conn.fetchval(ROLE_BEFORE, identity.issuer, identity.subject)
+            row = await conn.fetchrow(KNOWN, *values)
             if row is not None and before != role:
                 await record(conn, AuditKind.USER_ROLE, row["name"], by=by, role=role)
             if row is None and (row := await conn.fetchrow(COME, *values)) is not None:
@@ -82,19 +68,11 @@ async def admit(db: Database, identity: ProvidedIdentity, name: str, rights: Pro
                 await replace_provider_grants(conn, row["id"], rights.grants)
                 return login_of(await conn.fetchrow(READ_LOGIN, row["name"]))
     async with db.acquire() as conn:
-        other = await conn.fetchrow(READ_LOGIN, name)
-    if other is not None and other["password"] is not None:
+        if (other := await conn.fetchrow(READ_LOGIN, name)) is None:
+            raise NumbersInUse("The user was not stored: the database issued a number for it that is in use.")
+    if other["password"] is not None:
         raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
     raise Refused(
         f"The name {name!r} belongs to somebody else here: another user of the identity provider, a user of another "
         f"provider, or a service account. An administrator can delete that one: aiosched users delete {name}"
     )
-
-
-async def adopt_unbound(db: Database, issuer: str) -> list[str]:
-    """Note the present issuer for people of whom only a name was stored; their names.
-
-    So a provider that is configured later cannot take them over by their names.
-    """
-    async with db.acquire() as conn:
-        return [row["name"] for row in await conn.fetch(ADOPT, issuer)]

@@ -1,6 +1,6 @@
 """The user `local`, who uses a server at a loopback address, and its one-time tokens. Makes no decisions.
 
-A token logs in once, within a day. Who can read the database, or the output of `aiosched serve`, can have one.
+A token logs in once, within a day. Who can read the database, or the terminal of `aiosched serve`, can have one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SESSION_SECONDS: Final = 30 * 24 * 3600.0
 
 MADE_AT: Final = "SELECT created_at FROM web_user WHERE name = $1"
 MAKE_LOCAL: Final = """
-    INSERT INTO web_user (name, role, kind) VALUES ($1, 'admin', 'local') ON CONFLICT DO NOTHING RETURNING role
+    INSERT INTO web_user (name, role, kind) VALUES ($1, 'admin', 'local') ON CONFLICT (name) DO NOTHING RETURNING role
 """
 # What is over is removed here, so that nothing else has to.
 MAKE_LINK: Final = """

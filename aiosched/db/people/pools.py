@@ -1,6 +1,6 @@
 """User operations on pools: list, read, set and delete. Source: the semantics reference, section 18.1.
 
-A pool belongs to no partition, so a process that changes one writes its row and, in the same transaction, a `command`
+A pool belongs to no partition, so a process that changes one writes its row and, in the same transaction, a `request`
 row that is already applied: the audit log. `used` belongs to the schedulers and is never touched here; a pool that
 shrinks below its usage drains.
 """
@@ -16,7 +16,7 @@ from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.values.ids import check_new_name
 from aiosched.db.access.owners import check_team
-from aiosched.db.names.existing import Existing, check_existing, exists_already
+from aiosched.db.names.existing import IfExists, check_existing, exists_already
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import notify
@@ -75,12 +75,13 @@ UPSERT_POOL: Final = f"""
 # Guard: nothing runs in it.
 DELETE_POOL: Final = "DELETE FROM pool WHERE name = $1 AND used = 0"
 
-# A request that was already done under this id leaves no second line. Index: ix_command_request_id.
+# A request that was already done under this id leaves no second line. Index: ix_request_idempotency_key.
 AUDIT: Final = """
-    INSERT INTO command
-           (verb, args, requested_by, reason, state, result, applied_at, request_id, address, session_id, token_id)
+    INSERT INTO request
+           (verb, args, requested_by, reason, state, result, applied_at, idempotency_key, address, session_id,
+            token_id)
     VALUES ($1, $2::json, $3, $4, 'applied', $5::json, now(), $6, $7, $8, $9)
-    ON CONFLICT (request_id) WHERE request_id IS NOT NULL DO NOTHING
+    ON CONFLICT (idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
 """
 
 
@@ -107,7 +108,7 @@ async def set_pool(
     include_deferred: bool | None = None,
     description: str | None = None,
     team: str | None = None,
-    existing: Existing = Existing.OVERWRITE,
+    existing: IfExists = IfExists.OVERWRITE,
     requested_by: str,
     reason: str | None = None,
 ) -> PoolChange:
@@ -131,13 +132,13 @@ async def set_pool(
         check_existing(existing, "pool", [name], [] if before is None else [name])
         if before is None:
             check_new_name("pool", name, endings=BELOW)
-        elif existing is Existing.SKIP:
+        elif existing is IfExists.SKIP:
             return PoolChange(before, before)
         deferred = include_deferred if include_deferred is not None else bool(before and before.include_deferred)
         text = description if description is not None else (before.description if before else None)
         owner = (team or None) if team is not None else (before.team if before else None)
         await check_team(conn, owner)
-        row = await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text, owner, existing is Existing.FAIL)
+        row = await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text, owner, existing is IfExists.FAIL)
         if row is None:
             raise exists_already("pool", [name])
         change = PoolChange(before, Pool(*row))

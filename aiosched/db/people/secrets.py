@@ -2,7 +2,7 @@
 
 The table `variable` holds the encrypted text of each value, `connection` the encrypted JSON of each connection; names,
 types and descriptions are readable. Changes by users leave a line (names, never values) in the audit log, the table
-`command`.
+`request`.
 
 Elsewhere: the keys (keyring.py), who can see a value (cli), the environment as another source
 (authoring/runtime/variables.py, authoring/runtime/connections.py).
@@ -30,7 +30,7 @@ from aiosched.db.access.owners import check_team
 from aiosched.db.audit.entries import NewEntry, record_all
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
-from aiosched.db.names.existing import Existing, check_existing, exists_already
+from aiosched.db.names.existing import IfExists, check_existing, exists_already
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -146,7 +146,7 @@ class SecretStore:
     async def look_up(self, kind: str, name: str, reader: Reader = EVERYTHING) -> str | dict[str, Any] | None:
         """The text of a `variable`, or the fields of a `connection`; None if there is none.
 
-        Raises Withheld if it belongs to a team whose secrets `reader` may not read.
+        Raises OfAnotherTeam if it belongs to a team whose secrets `reader` may not read.
         """
         is_variable = kind == "variable"
         async with self.db.acquire() as conn:
@@ -154,7 +154,7 @@ class SecretStore:
         if row is None:
             return None
         if reader.is_denied(row["team"]):
-            raise Withheld(kind, name, owner=row["team"], team=reader.team)
+            raise OfAnotherTeam(kind, name, owner=row["team"], team=reader.team)
         if is_variable:
             return self.keyring.decrypt(row["value"], what=f"variable {name!r}")
         return _connection(name, self.keyring.decrypt(row["secret"], what=f"connection {name!r}")).as_fields()
@@ -170,14 +170,14 @@ class SecretStore:
         self,
         values: Mapping[str, VariableValue],
         *,
-        existing: Existing = Existing.OVERWRITE,
+        existing: IfExists = IfExists.OVERWRITE,
         requested_by: str | None = None,
         request: UUID | None = None,
         team: str | None = None,
         reader: Reader = EVERYTHING,
     ) -> dict[str, Change]:
-        """Store variables, all or none, and return the effect on each. Raises Refused, also for a bad name,
-        and NotFound if `existing` requires one that does not exist.
+        """Store variables, all or none, and return the effect on each. Raises Refused, also for a bad name
+        and for what `reader` may not change, and NotFound if `existing` requires one that does not exist.
 
         `request` is the id of a request for one variable, and needs `requested_by`. They get to belong to `team`
         (empty: to nobody); None keeps the team of existing ones, and new ones belong to that of `reader`.
@@ -192,6 +192,8 @@ class SecretStore:
             rows = await conn.fetch(LOCK_VARIABLES, list(values))
             if denied := [row["key"] for row in rows if reader.is_denied(row["team"])]:
                 raise Refused(f"The variable {denied[0]!r} cannot be set: its name is taken. Choose another one.")
+            for row in rows:
+                _check_change(row["key"], row["team"], reader)
             before = {key: (self._readable(token), description) for key, token, description, _ in rows}
             owners = {row["key"]: row["team"] for row in rows}
             check_existing(existing, "variable", values, before)
@@ -208,7 +210,7 @@ class SecretStore:
                 about = {"name": key, "change": change}
                 if change in _WRITES and await _log(conn, "set_variable", about, requested_by, request):
                     row = key, self.keyring.encrypt(new.value), new.description, owner
-                    if await conn.execute(UPSERT_VARIABLE, *row, existing is Existing.FAIL) == "INSERT 0 0":
+                    if await conn.execute(UPSERT_VARIABLE, *row, existing is IfExists.FAIL) == "INSERT 0 0":
                         raise exists_already("variable", [key])
         return changes
 
@@ -220,15 +222,17 @@ class SecretStore:
         request: UUID | None = None,
         reader: Reader = EVERYTHING,
     ) -> None:
-        """Raises NotFound with similar names, also for one that `reader` may not read."""
+        """Raises NotFound with similar names, also for one that `reader` may not read, and Refused as above."""
         async with self.db.transaction() as conn:
             if not await _log(conn, "delete_variable", {"name": key}, requested_by, request):
                 return
-            is_denied = reader.is_denied(await conn.fetchval(OWNER_OF_VARIABLE, key))
-            if is_denied or await conn.execute(DELETE_VARIABLE, key) == "DELETE 0":
+            row = await conn.fetchrow(OWNER_OF_VARIABLE, key)
+            if row is None or reader.is_denied(row["team"]):
                 rows = await conn.fetch(LIST_VARIABLES, "", 1000)
                 keys = [row["key"] for row in rows if not reader.is_denied(row["team"])]
                 raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, keys)}")
+            _check_change(key, row["team"], reader)
+            await conn.execute(DELETE_VARIABLE, key)
 
     async def _variable_keys(self) -> list[str]:
         return [info.key for info in await self.list_variables()]
@@ -259,7 +263,7 @@ class SecretStore:
         self,
         values: Iterable[ConnectionValue],
         *,
-        existing: Existing = Existing.OVERWRITE,
+        existing: IfExists = IfExists.OVERWRITE,
         requested_by: str | None = None,
         team: str | None = None,
     ) -> dict[str, Change]:
@@ -284,11 +288,15 @@ class SecretStore:
                 same = old is not None and _connection(conn_id, old) == new
                 same = same and (team is None or owners[conn_id] == (team or None))
                 changes[conn_id] = _fate(known=conn_id in before, same=same, existing=existing)
-                about = {"name": conn_id, "change": changes[conn_id]}
+                about: dict[str, Any] = {"name": conn_id, "change": changes[conn_id]}
+                if old is not None and changes[conn_id] is Change.CHANGED:
+                    fields = _connection(conn_id, old).changed_fields(new)
+                    is_given = team is not None and owners[conn_id] != (team or None)
+                    about["fields"] = [*fields, "team"] if is_given else fields
                 if changes[conn_id] in _WRITES and await _log(conn, "set_connection", about, requested_by):
                     secret = self.keyring.encrypt(msgspec.json.encode(new.as_fields()).decode())
                     row = conn_id, new.conn_type, secret, new.description, team
-                    if await conn.execute(UPSERT_CONNECTION, *row, existing is Existing.FAIL) == "INSERT 0 0":
+                    if await conn.execute(UPSERT_CONNECTION, *row, existing is IfExists.FAIL) == "INSERT 0 0":
                         raise exists_already("connection", [conn_id])
         return changes
 
@@ -354,7 +362,7 @@ class SecretStore:
             return None
 
 
-class Withheld(NotFound):
+class OfAnotherTeam(NotFound):
     """A variable or connection belongs to another team. The message is that of one that does not exist."""
 
     def __init__(self, kind: str, name: str, *, owner: str, team: str | None) -> None:
@@ -370,6 +378,16 @@ def _connection(conn_id: str, text: str) -> ConnectionValue:
     return ConnectionValue.from_fields(conn_id, msgspec.json.decode(text))
 
 
+def _check_change(key: str, owner: str | None, reader: Reader) -> None:
+    """Raises Refused if a task of a team changes what is read by all teams."""
+    if not reader.may_change(owner):
+        raise Refused(
+            f"The variable {key!r} belongs to nobody, and is read by the DAGs of all teams: a task of the team "
+            f"{reader.team!r} changes what belongs to its team. Use another name, or give it to the team: `aiosched "
+            f"variables set {key} VALUE --team {reader.team}`."
+        )
+
+
 def _check_key(key: str) -> None:
     if not 1 <= len(key) <= 250 or not key.isprintable():
         raise Refused("A variable's key has 1 to 250 printable characters.")
@@ -380,10 +398,10 @@ def _check_size(key: str, value: str) -> None:
         raise Refused(f"The value of {key!r} has {len(value):,} characters, allowed are {MOST_CHARACTERS:,}.")
 
 
-def _fate(*, known: bool, same: bool, existing: Existing) -> Change:
+def _fate(*, known: bool, same: bool, existing: IfExists) -> Change:
     if not known:
         return Change.CREATED
-    if existing is Existing.SKIP:
+    if existing is IfExists.SKIP:
         return Change.SKIPPED
     return Change.UNCHANGED if same else Change.CHANGED
 

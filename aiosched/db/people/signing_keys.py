@@ -17,7 +17,7 @@ import msgspec
 from aiosched.core.audit.actor import actor
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.failures import is_of_database
 
 READ_AGAIN: Final = 60.0  # seconds
 SIGNS_LATER: Final = 120.0  # seconds from which a new key signs; more than READ_AGAIN, with a margin for slow servers
@@ -87,7 +87,7 @@ class PresentKeys:
                 try:
                     self._keys = await signing_keys(self._db, accepted_for=self._accepted_for)
                 except Exception as error:
-                    if self._keys is None or not is_retryable(error):
+                    if self._keys is None or not is_of_database(error):
                         raise
                 self._read_at = now
             return self._keys

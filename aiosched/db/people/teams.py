@@ -57,6 +57,8 @@ ADD_FOLDER: Final = """
     ON CONFLICT (bundle, folder) DO NOTHING RETURNING 1
 """
 REMOVE_FOLDER: Final = "DELETE FROM team_folder WHERE bundle = $1 AND folder = $2 AND team = $3 RETURNING 1"
+MOVE_DAG: Final = "UPDATE dag SET team = $2 WHERE dag_id = $1 AND is_stale RETURNING 1"
+FILE_OF_DAG: Final = "SELECT file FROM dag WHERE dag_id = $1"
 OWNER_OF_FOLDER: Final = "SELECT team FROM team_folder WHERE bundle = $1 AND folder = $2"
 
 
@@ -139,6 +141,23 @@ async def remove_folder(db: Database, team: str, folder: str) -> None:
             raise NotFound(f"The team {team!r} has no folder {folder!r}; see `aiosched teams list`.")
         await _assign(conn)
         await record(conn, AuditKind.FOLDER_REMOVED, team, folder=folder)
+
+
+async def move_dag(db: Database, dag_id: str, team: str | None) -> None:
+    """Give a DAG that no file defines any more, with its history, to another team (None: to nobody).
+
+    Its files then may define it. Raises NotFound; Refused for a DAG that a file defines: move that, or its folder.
+    """
+    async with db.transaction() as conn:
+        await check_team(conn, team)
+        if await conn.fetchval(MOVE_DAG, dag_id, team) is None:
+            file = await conn.fetchrow(FILE_OF_DAG, dag_id)
+            if file is None:
+                raise NotFound(f"There is no DAG {dag_id!r}; see `aiosched dags list --stale`.")
+            raise Refused(
+                f"DAG {dag_id!r} is defined in {file['file'] or 'a program'}: remove or rename it there first."
+            )
+        await record(conn, AuditKind.DAG_MOVED, dag_id, team=team)
 
 
 async def _assign(conn: DatabaseConnection) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiosched.core.audit.actor import Actor
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.access.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.audit.entries import record
+from aiosched.db.people.accounts import end_tokens
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
 
@@ -38,6 +39,20 @@ class StoredSession:
     expires_at: datetime
     address: str
     agent: str
+
+
+class Caller(NamedTuple):
+    """The session or the token of who asks."""
+
+    session: int | None = None
+    token: int | None = None
+
+
+class EndedLogins(NamedTuple):
+    """How many were ended; `tokens`: those of logins by password (POST /auth/token)."""
+
+    sessions: int
+    tokens: int
 
 
 # What is over is removed here, so that nothing else has to. Guard: a user who was disabled or deleted meanwhile, and an
@@ -119,9 +134,14 @@ async def end_session(
         await record(conn, kind, owner, session=session)
 
 
-async def end_sessions(db: Database, user: str, *, but: int | None = None) -> int:
-    """End all sessions of a user, `but` this one; returns how many there were."""
+async def end_sessions(db: Database, user: str, *, but: Caller | None = None) -> EndedLogins:
+    """End all sessions of a user, and the tokens that stand for a login by password, but those of the caller.
+
+    Tokens for programs stay.
+    """
+    session, token = but or Caller()
     async with db.transaction() as conn:
-        ended = len(await conn.fetch(END_SESSIONS, user, but))
-        await record(conn, AuditKind.SESSION_ENDED, user, ended=ended)
-    return ended
+        ended = len(await conn.fetch(END_SESSIONS, user, session))
+        tokens = await end_tokens(conn, user, only_logins=True, but=token)
+        await record(conn, AuditKind.SESSION_ENDED, user, ended=ended, tokens_ended=tokens)
+    return EndedLogins(ended, tokens)

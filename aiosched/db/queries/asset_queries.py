@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
-from aiosched.core.assets.freshness import DueInstants, Freshness, freshness, limit_of
+import msgspec
+
+from aiosched.core.assets.freshness import Freshness, ScheduledRun, freshness, last_due, limit_of
+from aiosched.core.timetables import AnyTimetable, DataInterval, Restriction, upcoming
 from aiosched.core.values.json_bounds import shown_object
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
@@ -54,12 +58,20 @@ class EventRow:
     partition_key: str | None
 
 
-# Consumers by name, URI or alias, as in QUEUE_EVENTS. Of several limits the shortest counts.
+# Until when the data of `run` is; NULL if it says nothing, as a date in the future that somebody has chosen. (A
+# timetable may make runs ahead of their intervals.)
+_UNTIL: Final = """
+    CASE WHEN run.run_type = 'scheduled' OR coalesce(run.data_interval_end, run.logical_date) <= [came]
+         THEN coalesce(run.data_interval_end, run.logical_date) END
+""".strip()
+
+# Consumers by name, URI or alias, as in QUEUE_EVENTS. Of several limits the shortest counts. Beside the newest event
+# the one about the newest data, among the last hundred: a run of long ago that runs again makes nothing new.
 # Indexes: uq_asset_name, ix_asset_alias_asset_id, ix_asset_reference_name_role, ix_asset_event_asset_id_timestamp,
 # the primary keys of dag_run and version_task.
 _ASSETS: Final = """
-    SELECT a.name, a.uri, a.is_active, a.extra, r.producers, r.consumers, r.fresh_within, e.last_event_at,
-           e.last_dag_id, e.last_run_id, e.last_task_id
+    SELECT a.id, a.name, a.uri, a.is_active, a.extra, r.producers, r.consumers, r.fresh_within, e.last_event_at,
+           e.last_dag_id, e.last_run_id, e.last_task_id, f.newest_data_at
       FROM asset AS a
      CROSS JOIN LATERAL (SELECT ARRAY(SELECT alias FROM asset_alias WHERE asset_id = a.id) AS names) AS l
      CROSS JOIN LATERAL (
@@ -77,12 +89,19 @@ _ASSETS: Final = """
              LEFT JOIN dag_run AS run ON run.id = n.source_run_id
              LEFT JOIN version_task AS t ON t.version_id = run.version_id AND t.task_index = n.source_task_index
      ) AS e ON true
+      LEFT JOIN LATERAL (
+           SELECT n.timestamp AS newest_data_at
+             FROM (SELECT * FROM asset_event WHERE asset_id = a.id AND r.fresh_within IS NOT NULL
+                    ORDER BY timestamp DESC, id DESC LIMIT 100) AS n
+             LEFT JOIN dag_run AS run ON run.id = n.source_run_id
+            ORDER BY coalesce([until], n.timestamp) DESC, n.timestamp DESC LIMIT 1
+     ) AS f ON true
      WHERE [which] AND ($2::text IS NULL OR a.name > $2) [seen]
      ORDER BY a.name LIMIT $3
-"""
+""".replace("[until]", _UNTIL.replace("[came]", "n.timestamp"))
 _SIDE_SEEN: Final = "(r.producers && ?::text[] OR r.consumers && ?::text[])"
-ASSETS: Final = SightedStatement.of(_ASSETS.replace("[which]", "$1::text[] IS NULL"), _SIDE_SEEN)
-NAMED_ASSETS: Final = SightedStatement.of(_ASSETS.replace("[which]", "a.name = ANY ($1::text[])"), _SIDE_SEEN)
+ASSETS: Final = ScopedStatement.of(_ASSETS.replace("[which]", "$1::text[] IS NULL"), _SIDE_SEEN)
+NAMED_ASSETS: Final = ScopedStatement.of(_ASSETS.replace("[which]", "a.name = ANY ($1::text[])"), _SIDE_SEEN)
 
 
 async def list_assets(
@@ -102,17 +121,27 @@ async def list_assets(
     async with db.acquire() as conn:
         statement = ASSETS if names is None else NAMED_ASSETS
         rows = await statement.fetch(conn, None if names is None else sorted(names), after, limit, seen=seen)
-        due = await read_due_instants(conn, {dag_id for row in rows for dag_id in row["producers"] or ()})
-    return [_asset(row, due, now, seen) for row in rows]
+        runs = await read_scheduled_runs(conn, {dag_id for row in rows for dag_id in row["producers"] or ()})
+        pairs = [(row["id"], dag_id) for row in rows for dag_id in row["producers"] or () if dag_id in runs]
+        given = await read_given(conn, pairs, runs)
+    return [_asset(row, runs, given, now, seen) for row in rows]
 
 
-def _asset(row: Any, due: Mapping[str, DueInstants], now: datetime, seen: Seen) -> AssetRow:
+def _asset(
+    row: Any,
+    runs: Mapping[str, Sequence[ScheduledRun]],
+    given: Mapping[tuple[int, str], datetime],
+    now: datetime,
+    seen: Seen,
+) -> AssetRow:
     within = limit_of(row["fresh_within"])
+    scheduled = [dag_id for dag_id in row["producers"] or () if dag_id in runs]
     status = freshness(
         now=now,
-        last_event=row["last_event_at"],
+        last_event=row["last_event_at"] if within is None else row["newest_data_at"],
         fresh_within=within,
-        schedules=[due[dag_id] for dag_id in row["producers"] or () if dag_id in due],
+        schedules=[[run.due for run in runs[dag_id]] for dag_id in scheduled],
+        given=[last_due(runs[dag_id], given.get((row["id"], dag_id))) for dag_id in scheduled],
     )
     source = {key: row[key] for key in ("last_dag_id", "last_run_id", "last_task_id")}
     return AssetRow(
@@ -156,21 +185,74 @@ async def find_assets_by_freshness(
     return found, after
 
 
-# The next run, and the last two scheduled ones among the newest. Index: ix_dag_run_dag_id_run_after_id.
-DUE_INSTANTS: Final = """
-    SELECT d.dag_id, d.next_dagrun_create_after AS next,
-           ARRAY(SELECT run_after
-                   FROM (SELECT run_after, run_type FROM dag_run WHERE dag_id = d.dag_id
-                          ORDER BY run_after DESC, id DESC LIMIT 20) AS newest
-                  WHERE run_type = 'scheduled' ORDER BY run_after DESC LIMIT 2) AS last
-      FROM dag AS d WHERE d.dag_id = ANY($1::text[]) AND NOT d.is_paused AND NOT d.is_stale
+# The next run, and the last two scheduled ones among the newest, newest first. Index: ix_dag_run_dag_id_run_after_id.
+SCHEDULED_RUNS: Final = """
+    SELECT d.dag_id, d.next_dagrun_create_after AS next_due, d.next_dagrun AS next_date,
+           d.next_dagrun_data_interval_start AS next_start, d.next_dagrun_data_interval_end AS next_end,
+           array_remove(array_agg(r.until ORDER BY r.run_after DESC), NULL) AS untils,
+           array_remove(array_agg(r.run_after ORDER BY r.run_after DESC), NULL) AS dues,
+           (SELECT spec ->> 'timetable' FROM dag_version WHERE id = d.version_id) AS timetable,
+           (SELECT spec ->> 'end_date' FROM dag_version WHERE id = d.version_id) AS end_date
+      FROM dag AS d
+      LEFT JOIN LATERAL (
+           SELECT coalesce(data_interval_end, logical_date, run_after) AS until, run_after
+             FROM (SELECT * FROM dag_run WHERE dag_id = d.dag_id ORDER BY run_after DESC, id DESC LIMIT 20) AS newest
+            WHERE run_type = 'scheduled' ORDER BY run_after DESC LIMIT 2
+     ) AS r ON true
+     WHERE d.dag_id = ANY($1::text[]) AND NOT d.is_paused AND NOT d.is_stale GROUP BY d.dag_id
 """
 
 
-async def read_due_instants(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[str, DueInstants]:
-    """When the last scheduled runs of these DAGs were due and the next one will be; nothing of paused ones."""
-    rows = await conn.fetch(DUE_INSTANTS, sorted(dag_ids)) if dag_ids else []
-    return {row["dag_id"]: [*reversed(row["last"]), *([row["next"]] if row["next"] else ())] for row in rows}
+async def read_scheduled_runs(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[str, list[ScheduledRun]]:
+    """The last two scheduled runs of these DAGs and the next two, oldest first; nothing of paused ones."""
+    rows = await conn.fetch(SCHEDULED_RUNS, sorted(dag_ids)) if dag_ids else []
+    found: dict[str, list[ScheduledRun]] = {}
+    for row in rows:
+        runs = [ScheduledRun(*run) for run in zip(row["untils"], row["dues"], strict=True)][::-1]
+        if row["next_due"] is not None:
+            runs.append(ScheduledRun(row["next_end"] or row["next_date"] or row["next_due"], row["next_due"]))
+            if row["next_start"] is not None and row["timetable"] is not None:
+                interval = DataInterval(row["next_start"], row["next_end"])
+                after = _run_after(row["timetable"], row["end_date"], interval, row["next_due"])
+                runs += () if after is None else (after,)
+        found[row["dag_id"]] = runs
+    return found
+
+
+@lru_cache(maxsize=10_000)
+def _run_after(timetable: str, end_date: str | None, last: DataInterval, due: datetime) -> ScheduledRun | None:
+    """The run after the one with the data interval `last`; None if there is none, or nobody knows."""
+    try:
+        decoded = msgspec.json.decode(timetable, type=AnyTimetable)
+        latest = None if end_date is None else datetime.fromisoformat(end_date)
+    except (msgspec.MsgspecError, ValueError):  # of another aiosched
+        return None
+    restriction = Restriction(None, latest, catchup=True)
+    run = next((one.run for one in upcoming(decoded, restriction=restriction, now=due, n=1, last=last)), None)
+    return None if run is None or run.run_after <= due else ScheduledRun(run.interval.end, run.run_after)
+
+
+# What the newest data is that each producer has given, since its last scheduled run but one was due.
+# Index: ix_asset_event_asset_id_timestamp, the primary key of dag_run.
+GIVEN: Final = f"""
+    SELECT w.asset_id, w.dag_id, g.until
+      FROM unnest($1::bigint[], $2::text[], $3::timestamptz[]) AS w (asset_id, dag_id, since)
+     CROSS JOIN LATERAL (
+           SELECT max({_UNTIL.replace("[came]", "e.timestamp")}) AS until
+             FROM asset_event AS e JOIN dag_run AS run ON run.id = e.source_run_id
+            WHERE e.asset_id = w.asset_id AND e.timestamp >= w.since AND e.source_dag_id = w.dag_id
+     ) AS g
+     WHERE g.until IS NOT NULL
+"""
+
+
+async def read_given(
+    conn: DatabaseConnection, pairs: Collection[tuple[int, str]], runs: Mapping[str, Sequence[ScheduledRun]]
+) -> dict[tuple[int, str], datetime]:
+    """Until when the data is that each producer (by asset and DAG) has given lately; those without are absent."""
+    known = [(asset, dag_id, runs[dag_id][0].due) for asset, dag_id in pairs if runs[dag_id]]
+    rows = await conn.fetch(GIVEN, *map(list, zip(*known, strict=True))) if known else []
+    return {(row["asset_id"], row["dag_id"]): row["until"] for row in rows}
 
 
 def _among(dag_ids: Collection[str] | None, seen: Seen) -> list[str]:

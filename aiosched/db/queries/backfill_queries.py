@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 
 from aiosched.db.access.only_seen import only_seen
-from aiosched.db.access.sight import Seen
+from aiosched.db.access.visibility import Seen
 from aiosched.db.queries.queries import fetch
 from aiosched.db.schema.schema import backfill, dag_run
 from aiosched.db.server.engine import Database

@@ -20,7 +20,7 @@ from aiosched.core.graph.dependency_graph import (
     ends,
     followed,
 )
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.connection import DatabaseConnection
 
 MOST_STEPS: Final = 40  # from the node at which a walk begins
@@ -45,14 +45,14 @@ _BOTH_SEEN: Final = "(dag_id = ANY (?::text[]) AND (other_dag_id = '' OR other_d
 
 # The first edges in the order of the DAGs. Indexes: the primary keys.
 _FIRST: Final = "(SELECT * FROM asset_reference WHERE true [seen] ORDER BY dag_id LIMIT $1) AS r"
-FIRST_MENTIONS: Final = SightedStatement.of(_MENTIONS.replace("asset_reference AS r", _FIRST))
-FIRST_DAGS: Final = SightedStatement.of(f"{_DAGS} WHERE true [seen] ORDER BY dag_id LIMIT $1", _BOTH_SEEN)
+FIRST_MENTIONS: Final = ScopedStatement.of(_MENTIONS.replace("asset_reference AS r", _FIRST))
+FIRST_DAGS: Final = ScopedStatement.of(f"{_DAGS} WHERE true [seen] ORDER BY dag_id LIMIT $1", _BOTH_SEEN)
 # The edges of some DAGs and assets. Indexes: the primary keys, ix_dag_dependency_other_dag_id,
 # ix_asset_reference_name_role.
-MENTIONS_OF_DAGS: Final = SightedStatement.of(
+MENTIONS_OF_DAGS: Final = ScopedStatement.of(
     f"{_MENTIONS} WHERE r.dag_id = ANY ($1::text[]) [seen] LIMIT $2", "r.dag_id = ANY (?::text[])"
 )
-MENTIONS_OF_ASSETS: Final = SightedStatement.of(
+MENTIONS_OF_ASSETS: Final = ScopedStatement.of(
     """
     SELECT r.dag_id, r.role AS kind, r.task_id, a.name AS other, true AS is_asset
       FROM asset AS a
@@ -63,7 +63,7 @@ MENTIONS_OF_ASSETS: Final = SightedStatement.of(
 """,
     "r.dag_id = ANY (?::text[])",
 )
-DAGS_OF: Final = SightedStatement.of(
+DAGS_OF: Final = ScopedStatement.of(
     f"{_DAGS} WHERE (dag_id = ANY ($1::text[]) OR other_dag_id = ANY ($1::text[])) [seen] LIMIT $2", _BOTH_SEEN
 )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.engine import Database
 
 NEWEST: Final = 5_000  # maximum number of runs to read, newest first
@@ -39,7 +39,7 @@ class ComingRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Concern:
+class DagProblem:
     """Something about a DAG that needs attention: how many (`number`), and since when."""
 
     dag_id: str
@@ -51,19 +51,19 @@ class Concern:
 _OF_DAG: Final = "d.dag_id = ANY (?::text[])"
 
 # Index: the primary key of dag_run, backwards.
-RECENT: Final = SightedStatement.of("""
+RECENT: Final = ScopedStatement.of("""
     SELECT dag_id, run_id, run_type, state, start_date, end_date
       FROM (SELECT * FROM dag_run WHERE true [seen] ORDER BY id DESC LIMIT $4) AS newest
      WHERE start_date < $2 AND coalesce(end_date, $2) >= $1
      ORDER BY start_date DESC LIMIT $3
 """)
-COMING: Final = SightedStatement.of("""
+COMING: Final = ScopedStatement.of("""
     SELECT dag_id, next_dagrun AS logical_date, next_dagrun_create_after AS run_after
       FROM dag
      WHERE NOT is_paused AND NOT is_stale AND next_dagrun_create_after >= $1 AND next_dagrun_create_after < $2 [seen]
      ORDER BY next_dagrun_create_after, dag_id LIMIT $3
 """)
-LATE: Final = SightedStatement.of("""
+LATE: Final = ScopedStatement.of("""
     SELECT dag_id, NULL AS run_id, 1 AS number, next_dagrun_create_after AS since
       FROM dag
      WHERE NOT is_paused AND NOT is_stale AND NOT has_import_errors AND next_dagrun_create_after < $1 [seen]
@@ -71,7 +71,7 @@ LATE: Final = SightedStatement.of("""
 """)
 # Of the newest failures those with which a DAG's runs end. Indexes: ix_dag_run_failed; ix_dag_run_dag_id_id, without
 # the table, until enough are found.
-NEWEST_FAILED: Final = SightedStatement.of(
+NEWEST_FAILED: Final = ScopedStatement.of(
     """
     SELECT d.dag_id, r.run_id, 1 AS number, r.end_date AS since
       FROM (SELECT id, dag_id, run_id, end_date FROM dag_run WHERE state = 'failed'
@@ -85,7 +85,7 @@ NEWEST_FAILED: Final = SightedStatement.of(
 )
 # The same of all DAGs. Indexes: ix_dag_run_failed_of_dag for the last failure of each; ix_dag_run_dag_id_id, without
 # the table, for the last run of those that have failed at all.
-LAST_FAILED: Final = SightedStatement.of(
+LAST_FAILED: Final = ScopedStatement.of(
     """
     WITH failure AS (SELECT dag_id, max(id) AS id FROM dag_run WHERE state = 'failed' GROUP BY dag_id)
     SELECT d.dag_id, r.run_id, 1 AS number, r.end_date AS since
@@ -99,7 +99,7 @@ LAST_FAILED: Final = SightedStatement.of(
     _OF_DAG,
 )
 # Index: ix_dag_run_unfinished.
-PAUSED_WITH_RUNS: Final = SightedStatement.of(
+PAUSED_WITH_RUNS: Final = ScopedStatement.of(
     """
     SELECT d.dag_id, min(r.run_id) AS run_id, count(*)::int AS number, min(r.run_after) AS since
       FROM dag_run AS r JOIN dag AS d ON d.dag_id = r.dag_id
@@ -108,11 +108,11 @@ PAUSED_WITH_RUNS: Final = SightedStatement.of(
 """,
     _OF_DAG,
 )
-GIVEN_UP: Final = SightedStatement.of("""
+GIVEN_UP: Final = ScopedStatement.of("""
     SELECT dag_id, NULL AS run_id, count(*)::int AS number, min(given_up_at) AS since
       FROM callback_outbox WHERE given_up_at IS NOT NULL [seen] GROUP BY dag_id ORDER BY dag_id LIMIT $1
 """)
-ACTIVE_RUNS: Final = SightedStatement.of("""
+ACTIVE_RUNS: Final = ScopedStatement.of("""
     SELECT count(*) FILTER (WHERE state = 'running')::int AS running,
            count(*) FILTER (WHERE state = 'queued')::int AS queued
       FROM dag_run WHERE state IN ('queued', 'running') [seen]
@@ -160,13 +160,13 @@ async def active_tasks(db: Database, dag_ids: Collection[str]) -> tuple[dict[str
     return {row["state"]: row["number"] for row in rows}, first
 
 
-async def late_dags(db: Database, before: datetime, *, limit: int, seen: Seen = None) -> list[Concern]:
+async def late_dags(db: Database, before: datetime, *, limit: int, seen: Seen = None) -> list[DagProblem]:
     """DAGs whose next run was due before that instant."""
     async with db.acquire() as conn:
-        return [Concern(**dict(row)) for row in await LATE.fetch(conn, before, limit, seen=seen)]
+        return [DagProblem(**dict(row)) for row in await LATE.fetch(conn, before, limit, seen=seen)]
 
 
-async def last_failed(db: Database, *, limit: int, seen: Seen = None) -> list[Concern]:
+async def last_failed(db: Database, *, limit: int, seen: Seen = None) -> list[DagProblem]:
     """DAGs whose newest run failed, latest first.
 
     If many fail, enough are among the newest failures. Only if they are not, all DAGs are looked at.
@@ -175,16 +175,16 @@ async def last_failed(db: Database, *, limit: int, seen: Seen = None) -> list[Co
         rows = await NEWEST_FAILED.fetch(conn, limit, _NEWEST_FAILURES, seen=seen)
         if len(rows) < limit:
             rows = await LAST_FAILED.fetch(conn, limit, seen=seen)
-    return [Concern(**dict(row)) for row in rows]
+    return [DagProblem(**dict(row)) for row in rows]
 
 
-async def paused_with_runs(db: Database, *, limit: int, seen: Seen = None) -> list[Concern]:
+async def paused_with_runs(db: Database, *, limit: int, seen: Seen = None) -> list[DagProblem]:
     """Paused DAGs with waiting runs."""
     async with db.acquire() as conn:
-        return [Concern(**dict(row)) for row in await PAUSED_WITH_RUNS.fetch(conn, limit, seen=seen)]
+        return [DagProblem(**dict(row)) for row in await PAUSED_WITH_RUNS.fetch(conn, limit, seen=seen)]
 
 
-async def callbacks_given_up(db: Database, *, limit: int, seen: Seen = None) -> list[Concern]:
+async def callbacks_given_up(db: Database, *, limit: int, seen: Seen = None) -> list[DagProblem]:
     """DAGs with callbacks that were given up after too many losses."""
     async with db.acquire() as conn:
-        return [Concern(**dict(row)) for row in await GIVEN_UP.fetch(conn, limit, seen=seen)]
+        return [DagProblem(**dict(row)) for row in await GIVEN_UP.fetch(conn, limit, seen=seen)]

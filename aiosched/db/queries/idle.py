@@ -20,7 +20,7 @@ _NOT_IN_QUARANTINE: Final = """
 
 # Indexes: those of what waits (partial), which are small. The reports about a DAG in quarantine wait as long as it is.
 WAITING: Final = f"""
-    SELECT format('request %s (%s) waits for its answer', id, verb) FROM command
+    SELECT format('request %s (%s) waits for its answer', id, verb) FROM request
      WHERE state = 'waiting' AND partition IS NOT NULL
     UNION ALL SELECT format('a report about a task of run %s waits', t.run_id)
                 FROM task_report AS t LEFT JOIN dag_run AS r ON r.id = t.run_id

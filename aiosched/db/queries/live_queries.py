@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.values.states import began
 from aiosched.db.server.engine import Database
 
 
@@ -54,7 +55,7 @@ TASKS: Final = """
     SELECT task_index, map_index, state, try_number, start_date, end_date
       FROM task_instance WHERE run_id = $1 ORDER BY task_index, map_index LIMIT $2
 """
-REQUESTS: Final = "SELECT id, dag_id, verb, state FROM command WHERE id = ANY ($1::bigint[])"
+REQUESTS: Final = "SELECT id, dag_id, verb, state FROM request WHERE id = ANY ($1::bigint[])"
 
 
 async def read_changed_runs(db: Database, keys: Collection[int]) -> list[ChangedRun]:
@@ -66,7 +67,9 @@ async def read_changed_runs(db: Database, keys: Collection[int]) -> list[Changed
 async def read_states(db: Database, run: int, *, limit: int) -> list[ChangedTask]:
     """The first `limit` task instances of a run."""
     async with db.acquire() as conn:
-        return [ChangedTask(**dict(row)) for row in await conn.fetch(TASKS, run, limit)]
+        rows = await conn.fetch(TASKS, run, limit)
+    found = [ChangedTask(**dict(row)) for row in rows]
+    return [replace(one, start_date=began(one.state, one.start_date, one.end_date)) for one in found]
 
 
 async def read_requests(db: Database, ids: Collection[int]) -> list[DoneRequest]:

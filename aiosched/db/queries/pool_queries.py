@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, decode_spec
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.engine import Database
 
 
@@ -113,11 +113,11 @@ USERS: Final = """
 """
 _OF_RUN: Final = "r.dag_id = ANY (?::text[])"
 # The longest holders first.
-HOLDERS: Final = SightedStatement.of(
+HOLDERS: Final = ScopedStatement.of(
     f"SELECT * FROM ({USERS}) AS u ORDER BY since, run, task_index, map_index LIMIT $7", _OF_RUN
 )
 # In the order of service; tasks of paused DAGs do not wait.
-WAITING: Final = SightedStatement.of(
+WAITING: Final = ScopedStatement.of(
     f"""
     SELECT * FROM ({USERS}) AS u
      WHERE NOT EXISTS (SELECT FROM dag WHERE dag.dag_id = u.dag_id AND dag.is_paused)
@@ -130,7 +130,7 @@ WAITING: Final = SightedStatement.of(
 
 
 # No further than `limit`: in a pool with a million waiting instances the number itself helps nobody.
-NUMBER_WAITING: Final = SightedStatement.of(
+NUMBER_WAITING: Final = ScopedStatement.of(
     f"""
     SELECT count(*)::int FROM (
         SELECT FROM ({USERS}) AS u

@@ -12,7 +12,7 @@ from typing import Final
 
 from aiosched.core.values.ids import instance_name
 from aiosched.core.values.instants import stamp
-from aiosched.db.access.sight import Seen, SightedStatement
+from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 
@@ -41,7 +41,7 @@ class QuarantineRow:
 
 
 # Index: the primary key; the table has few rows.
-LIST: Final = SightedStatement.of("""
+LIST: Final = ScopedStatement.of("""
     SELECT dag_id, since, retry_at, failures, place, error
       FROM dag_quarantine WHERE tried_at IS NULL [seen] ORDER BY dag_id LIMIT $1
 """)

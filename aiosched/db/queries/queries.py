@@ -1,26 +1,27 @@
 """Queries on DAGs, runs and tasks, for people. Read only, paged, with SQLAlchemy Core.
 
 Every list takes `limit` and a key to continue from, so its cost does not depend on the size of the history. The
-scheduler uses none of these. The state of parsing and of the schedulers is in status.py.
+scheduler uses none of these. The state of parsing is in status.py, that of schedulers in schedulers.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, Text, and_, cast, false, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, Select, Text, and_, case, cast, false, func, null, or_, select, true, tuple_
 
-from aiosched.core.graph.documents import read_document
-from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.graph.spec import DagSpec, TaskSpec, read_document
+from aiosched.core.run.shown_run import ShownRun
+from aiosched.core.timetables.days import DayOrInstant, read_day_or_instant
 from aiosched.core.values.ids import instance_name, read_instance_name
-from aiosched.core.values.states import RunState, RunType, TaskState
+from aiosched.core.values.states import RunState, RunType, TaskState, began
+from aiosched.db.names.days import span_of
 from aiosched.db.names.short_runs import SHORTEST, named_shortly
 from aiosched.db.queries.quarantine_queries import QuarantineRow
-from aiosched.db.schema.quarantine_schema import dag_quarantine
-from aiosched.db.schema.schema import dag, dag_run, dag_version, map_label, task_instance, task_note
+from aiosched.db.schema.schema import dag, dag_quarantine, dag_run, dag_version, map_label, task_instance, task_note
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
 
@@ -29,10 +30,11 @@ from aiosched.errors import NotFound, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class DagListRow:
-    """A DAG in a list. `next_run_after` is when its next scheduled run is due."""
+    """A DAG in a list. `next_run_after` is when its next scheduled run is due; None if its file is gone or broken."""
 
     dag_id: str
     schedule: str | None
+    schedule_timezone: str | None
     is_paused: bool
     is_stale: bool
     has_import_errors: bool
@@ -55,6 +57,11 @@ class DagListRow:
     last_run_after: datetime | None = None
 
     @property
+    def is_in_its_file(self) -> bool:
+        """Whether its file gives it now; otherwise nothing of it is scheduled."""
+        return not (self.is_stale or self.has_import_errors)
+
+    @property
     def status(self) -> str:
         """One word for people: quarantine, error, stale, paused or active."""
         if self.quarantine is not None:
@@ -70,6 +77,13 @@ _QUARANTINE: Final = tuple(
     dag_quarantine.c[each.name].label(f"quarantine_{each.name}") for each in fields(QuarantineRow)
 )
 
+
+def _promised(instant: ColumnElement[datetime]) -> ColumnElement[datetime | None]:
+    """What a DAG's schedule says, unless its file is gone or broken: then no run comes."""
+    return case((or_(dag.c.is_stale, dag.c.has_import_errors), null()), else_=instant)
+
+
+NEXT_RUN_AFTER: Final = _promised(dag.c.next_dagrun_create_after)
 
 # A DAG's newest run. Index: ix_dag_run_dag_id_id.
 NEWEST_RUN: Final = (
@@ -96,6 +110,7 @@ def select_dags() -> Select[Any]:
     return select(
         dag.c.dag_id,
         dag.c.schedule,
+        dag.c.schedule_timezone,
         dag.c.is_paused,
         dag.c.is_stale,
         dag.c.has_import_errors,
@@ -105,8 +120,8 @@ def select_dags() -> Select[Any]:
         dag.c.tags,
         dag.c.max_active_runs,
         dag.c.max_active_tasks,
-        dag.c.next_dagrun.label("next_logical_date"),
-        dag.c.next_dagrun_create_after.label("next_run_after"),
+        _promised(dag.c.next_dagrun).label("next_logical_date"),
+        NEXT_RUN_AFTER.label("next_run_after"),
         dag.c.last_parsed_at,
         dag_version.c.number.label("version"),
         dag_version.c.bundle,
@@ -175,63 +190,25 @@ def like(pattern: str) -> str:
 # ---- runs ----
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run. `key` is its number in the database, `reason` why it failed."""
+@dataclass
+class RunRow(ShownRun):
+    """A run as it is stored."""
 
-    key: int
-    dag_id: str
-    run_id: str
-    run_type: str
-    state: str
-    logical_date: datetime | None
-    data_interval_start: datetime | None
-    data_interval_end: datetime | None
-    run_after: datetime
-    queued_at: datetime | None
-    start_date: datetime | None
-    end_date: datetime | None
-    triggered_by: str
-    reason: str | None
-    note: str | None
-    conf: dict[str, Any]
     version_key: int
-    version: int
-    partition_key: str | None
-    partition_date: datetime | None
 
     @property
     def finished(self) -> bool:
         return self.state in (RunState.SUCCESS, RunState.FAILED)
 
-    @property
-    def seconds(self) -> float | None:
-        """The duration from start to end; None while it runs or waits."""
-        return None if not (self.start_date and self.end_date) else (self.end_date - self.start_date).total_seconds()
 
-
-RUN_COLUMNS: Final = select(
-    dag_run.c.id.label("key"),
-    dag_run.c.dag_id,
-    dag_run.c.run_id,
-    dag_run.c.run_type,
-    dag_run.c.state,
-    dag_run.c.logical_date,
-    dag_run.c.data_interval_start,
-    dag_run.c.data_interval_end,
-    dag_run.c.run_after,
-    dag_run.c.queued_at,
-    dag_run.c.start_date,
-    dag_run.c.end_date,
-    dag_run.c.triggered_by,
-    dag_run.c.reason,
-    dag_run.c.note,
-    dag_run.c.conf,
-    dag_run.c.version_id.label("version_key"),
-    dag_version.c.number.label("version"),
-    dag_run.c.partition_key,
-    dag_run.c.partition_date,
-).join(dag_version, dag_version.c.id == dag_run.c.version_id)
+_SHOWN: Final = dict(dag_run.c.items()) | {
+    "key": dag_run.c.id,
+    "version_key": dag_run.c.version_id,
+    "version": dag_version.c.number,
+}
+RUN_COLUMNS: Final = select(*(_SHOWN[each.name].label(each.name) for each in fields(RunRow) if each.init)).join(
+    dag_version, dag_version.c.id == dag_run.c.version_id
+)
 
 
 async def list_runs(
@@ -263,13 +240,15 @@ _LATEST: Final[dict[str, tuple[tuple[Collection[str], Collection[str]], ...]]] =
     "latest-failed": (((RunState.FAILED,), ()),),
     "latest-backfill": (((), (RunType.BACKFILL,)),),
 }
+_MOST_OF_DAY: Final = 5  # runs that are named
 _NAMES: Final = {"latest": "run yet", "latest-failed": "failed run", "latest-backfill": "run of a backfill"}
 
 
 async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
     """The run named by `latest`, `latest-failed`, `latest-backfill`, a run id, a logical date or a short id.
 
-    A date without a time zone is in UTC. The latest run is the one created last that is not of a backfill; of a DAG
+    A date without a time means the only run of that day in the DAG's time zone; a time without a zone is in UTC. The
+    latest run is the one created last that is not of a backfill; of a DAG
     with runs of backfills only, the last of these. A failed one can be of any type. Raises NotFound with the DAG or the
     newest run.
     """
@@ -282,8 +261,15 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
     of_dag = RUN_COLUMNS.where(dag_run.c.dag_id == dag_id)
     rows = await fetch(db, of_dag.where(dag_run.c.run_id == reference))
     instant = _instant(reference)
-    if not rows and instant is not None:
+    if not rows and isinstance(instant, datetime):
         rows = await fetch(db, of_dag.where(dag_run.c.logical_date == instant))
+    elif not rows and instant is not None:
+        first, end = await span_of(db, dag_id, instant, instant)
+        of_day = of_dag.where(dag_run.c.logical_date >= first, dag_run.c.logical_date < end)
+        rows = await fetch(db, of_day.order_by(dag_run.c.logical_date).limit(_MOST_OF_DAY))
+        if len(rows) > 1:
+            named = ", ".join(row.run_id for row in rows)
+            raise NotFound(f"{reference} has several runs of {dag_id!r}: {named}. Name one, or write its time, too.")
     if not rows and len(reference) >= SHORTEST and not (instant and "-" in reference):
         short = [row.run_id for row in await fetch(db, named_shortly(dag_id, reference))]
         if len(short) > 1:
@@ -297,12 +283,11 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
     raise NotFound(f"DAG {dag_id!r} has no run {reference!r}.{hint}")
 
 
-def _instant(text: str) -> datetime | None:
+def _instant(text: str) -> DayOrInstant | None:
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
+        return read_day_or_instant(text)
+    except (ValueError, OverflowError):
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 # ---- task instances ----
@@ -419,7 +404,7 @@ def _task_row(row: Any, spec: DagSpec) -> TaskRow:
         pool=task.pool,
         scheduled_at=row.scheduled_at,
         queued_at=row.queued_at,
-        start_date=row.start_date,
+        start_date=began(row.state, row.start_date, row.end_date),
         end_date=row.end_date,
         next_at=row.next_at,
         reason=row.reason,
@@ -453,7 +438,8 @@ def shown_words(stored: Sequence[str | None]) -> tuple[str, ...]:
 
 
 async def fetch(db: Database, query: Select[Any]) -> Sequence[Any]:
-    """All rows of `query`, read in a transaction of its own."""
+    """All rows of `query`: one statement, which needs no BEGIN and ROLLBACK around it."""
     async with db.engine.connect() as conn:
+        await conn.execution_options(isolation_level="AUTOCOMMIT")
         rows: Sequence[Any] = (await conn.execute(query)).all()
     return rows

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import Final
 
 from aiosched.db.access.only_seen import only_seen
-from aiosched.db.access.sight import Seen
+from aiosched.db.access.visibility import Seen
 from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch, like
 from aiosched.db.schema.schema import dag_run
 from aiosched.db.server.engine import Database
@@ -77,6 +77,20 @@ async def read_cells(db: Database, runs: Collection[int]) -> list[Cell]:
     """The states of all tasks in these runs, with counts of mapped instances."""
     async with db.acquire() as conn:
         return [Cell(*row) for row in await conn.fetch(CELLS, list(runs))]
+
+
+# Index: the primary key.
+MAPPED_CELLS: Final = """
+    SELECT run_id AS run, task_index, state, count(*)::int AS number
+      FROM task_instance WHERE run_id = $1 AND map_index >= 0
+     GROUP BY run_id, task_index, state
+"""
+
+
+async def read_mapped_cells(db: Database, run: int) -> list[Cell]:
+    """The numbers of instances of the mapped tasks of a run, by state."""
+    async with db.acquire() as conn:
+        return [Cell(*row) for row in await conn.fetch(MAPPED_CELLS, run)]
 
 
 TASK_IDS: Final = """

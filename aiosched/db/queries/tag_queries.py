@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from aiosched.db.access.only_seen import only_seen
-from aiosched.db.access.sight import Seen
+from aiosched.db.access.visibility import Seen
 from aiosched.db.queries.queries import fetch
 from aiosched.db.schema.schema import dag
 from aiosched.db.server.engine import Database

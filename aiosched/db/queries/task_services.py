@@ -174,7 +174,7 @@ PREVIOUS_RUN: Final = """
 """
 
 
-class Before(NamedTuple):
+class EarlierRun(NamedTuple):
     """Which earlier run is meant: the latest of those before a logical date, by default that of the asking run."""
 
     task_id: str
@@ -185,7 +185,7 @@ class Before(NamedTuple):
     date: datetime | None = None
 
 
-async def previous_run(conn: DatabaseConnection, run: int, which: Before) -> PrecedingRun | None:
+async def previous_run(conn: DatabaseConnection, run: int, which: EarlierRun) -> PrecedingRun | None:
     """The run of the same DAG before the one with this key."""
     row = await conn.fetchrow(
         PREVIOUS_RUN,

@@ -6,12 +6,11 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from aiosched.core.graph.documents import read_document
-from aiosched.core.graph.spec import DagSpec
+from aiosched.core.graph.spec import DagSpec, ParamSpec, read_document
 from aiosched.db.queries.queries import get_dag
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
@@ -70,6 +69,35 @@ async def list_versions(
         return [VersionRow(**dict(row)) for row in await conn.fetch(VERSIONS, dag_id, before, limit)]
 
 
+# Only what a trigger needs: specs can be large. Index: primary keys.
+TRIGGERED: Final = """
+    SELECT d.is_paused, v.spec ->> 'params' AS params, v.spec ->> 'param_order' AS names
+      FROM dag AS d JOIN dag_version AS v ON v.id = d.version_id WHERE d.dag_id = $1
+"""
+_decode_params: Final = msgspec.json.Decoder(dict[str, ParamSpec]).decode
+_decode_names: Final = msgspec.json.Decoder(list[str]).decode
+
+
+class TriggeredDag(NamedTuple):
+    """What decides about a trigger: the params are those of the newest version, in their author's order."""
+
+    is_paused: bool
+    params: dict[str, ParamSpec]
+
+
+async def get_triggered(db: Database, dag_id: str) -> TriggeredDag:
+    """What decides about a trigger of a DAG. Raises NotFound, and Refused if its newest version cannot be read."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(TRIGGERED, dag_id)
+    if row is not None:
+        with contextlib.suppress(msgspec.MsgspecError, KeyError):  # of another version of aiosched: see below
+            params = {} if row["params"] is None else _decode_params(row["params"])
+            names = list(params) if row["names"] is None else _decode_names(row["names"])
+            return TriggeredDag(row["is_paused"], {name: params[name] for name in names})
+    found = await get_dag(db, dag_id)
+    return TriggeredDag(found.is_paused, (await get_version(db, dag_id)).spec.params)
+
+
 async def get_version(db: Database, dag_id: str, number: int | None = None) -> VersionText:
     """A version of a DAG, by default the newest. Raises NotFound, and Refused if it cannot be read."""
     async with db.acquire() as conn:
@@ -82,3 +110,28 @@ async def get_version(db: Database, dag_id: str, number: int | None = None) -> V
         sources = None if row["sources"] is None else msgspec.json.decode(row["sources"], type=dict[str, str])
     spec = read_document(row["spec"], dag_id, row["number"])
     return VersionText(**{**dict(row), "sources": sources, "spec": spec})
+
+
+# Index: uq_dag_version_dag_id_number, and a primary key.
+MODULE: Final = """
+    SELECT v.sources ->> $3 AS content_hash, m.source
+      FROM dag_version AS v LEFT JOIN module_source AS m ON m.digest = v.sources ->> $3
+     WHERE v.dag_id = $1 AND v.number = $2 AND json_typeof(v.sources) = 'object'
+"""
+
+
+class ModuleText(NamedTuple):
+    """What a version imports: its content hash and, if it is kept, its text."""
+
+    content_hash: str
+    source: str | None
+
+
+async def get_module(db: Database, dag_id: str, number: int, name: str) -> ModuleText:
+    """A module by its path, as in `VersionText.sources`. Raises NotFound."""
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(MODULE, dag_id, number, name)
+    if row is None or row["content_hash"] is None:
+        await get_dag(db, dag_id)
+        raise NotFound(f"Version {number} of DAG {dag_id!r} imports nothing from {name!r}.")
+    return ModuleText(*row)

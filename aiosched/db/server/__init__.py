@@ -1,1 +1,1 @@
-"""Database connections, schema, backups, and the embedded PostgreSQL."""
+"""Database connections, schema, and the embedded PostgreSQL."""

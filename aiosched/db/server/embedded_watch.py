@@ -13,10 +13,10 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Final
 
-from aiosched.db.server.embedded import EmbeddedPostgres, ServerStanding
+from aiosched.db.server.embedded import EmbeddedPostgres, ServerState
 from aiosched.errors import DatabaseError
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0  # seconds
@@ -45,7 +45,7 @@ async def kept_running(server: EmbeddedPostgres | None) -> AsyncIterator[None]:
             yield
             keeping.cancel()
     except Exception as error:
-        if await asyncio.to_thread(server.check) is ServerStanding.FOLDER_GONE:
+        if await asyncio.to_thread(server.check) is ServerState.FOLDER_GONE:
             await server.stop()
             raise DatabaseError(
                 f"The folder {server.data_dir} of the embedded database was renamed or removed while it was in use; "
@@ -62,9 +62,9 @@ async def _keep_running(server: EmbeddedPostgres) -> None:
     while True:
         await asyncio.sleep(POLL_SECONDS)
         standing = await asyncio.to_thread(server.check)
-        if standing is ServerStanding.FOLDER_GONE:
+        if standing is ServerState.FOLDER_GONE:
             raise DatabaseError(f"The folder {server.data_dir} is gone.")
-        if standing is ServerStanding.RUNS:
+        if standing is ServerState.RUNS:
             due = None
             continue
         if due is None:

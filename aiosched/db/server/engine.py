@@ -8,12 +8,14 @@ No JSON codecs are registered on asyncpg's connections: statements take and retu
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
+from weakref import WeakSet
 
 import asyncpg
 
@@ -26,13 +28,17 @@ from aiosched.db.server.failures import check_server_version, explained
 from aiosched.db.server.password_file import PasswordFile, with_present_password
 from aiosched.db.server.request_answers import RequestAnswers
 from aiosched.db.server.schema_version import check_schema
-from aiosched.errors import ConfigError
+from aiosched.db.server.sequences import is_number_taken, put_forward
+from aiosched.db.server.silence import Limits, limit_statements, notice_silence
+from aiosched.errors import ConfigError, NumbersInUse
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 CLOSE_SECONDS: Final = 10.0
+_RELEASE_SECONDS: Final = 3.0  # until a connection whose statement was cancelled is given up
+
 IDLE_IN_TRANSACTION: Final = "10s"  # a suspended process must not hold locks that its peers wait for
 _SESSION: Final = {"timezone": "UTC", "jit": "off", "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION}
 _POOLED_SESSION: Final = {"timezone": "UTC"}  # pgbouncer rejects parameters that it does not know
@@ -78,6 +84,7 @@ class StatementCount:
         self.total += 1
 
 
+_ENDED: Final = "connection was closed in the middle of a statement"
 _FIXED_OIDS: Final = 10_000  # lower ones mean the same type on every server, of any version
 KNOWN_TYPES: Final[dict[frozenset[int], Any]] = {}  # what servers have answered about types with such oids
 _NOT_ASKED: Final = SimpleNamespace(name="not asked")  # in place of asyncpg's statement, which replaces an unnamed one
@@ -101,6 +108,31 @@ class _CountedConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg s
             KNOWN_TYPES[asked] = types
         return types, statement
 
+    async def _do_execute(self, *args: Any, **kwargs: Any) -> Any:
+        """A statement takes several steps; asyncpg does not look between them whether `terminate` was called."""
+        try:
+            return await super()._do_execute(*args, **kwargs)
+        except AttributeError as error:
+            if not self.is_closed():
+                raise
+            raise asyncpg.InterfaceError(_ENDED) from error
+
+    async def _prepare(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await super()._prepare(*args, **kwargs)
+        except AttributeError as error:
+            if not self.is_closed():
+                raise
+            raise asyncpg.InterfaceError(_ENDED) from error
+
+    async def _cancel(self, *waiters: Any) -> None:
+        """Ask the server to end a statement. The connection ends if it does not, so that nobody waits for ever."""
+        ending = asyncio.get_running_loop().call_later(_RELEASE_SECONDS, self.terminate)
+        try:
+            await super()._cancel(*waiters)
+        finally:
+            ending.cancel()
+
     async def copy_records_to_table(self, *args: Any, **kwargs: Any) -> Any:
         if (count := getattr(self, "count", None)) is not None:
             count(None)
@@ -121,16 +153,26 @@ class Database:
     """One PostgreSQL database. Belongs to the event loop that opened it; create it with `Database.open`."""
 
     def __init__(
-        self, dsn: str, settings: DatabaseSettings, application_name: str, *, lock_timeout: str | None = None
+        self,
+        dsn: str,
+        settings: DatabaseSettings,
+        application_name: str,
+        *,
+        lock_timeout: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self.dsn = normalize(dsn)
-        self.direct_dsn = None if settings.direct_dsn is None else normalize(settings.direct_dsn)
+        self.dsn: str = normalize(dsn)
+        self.direct_dsn: str | None = None if settings.direct_dsn is None else normalize(settings.direct_dsn)
         self.settings = settings
         self.application_name = application_name
         self._session = _SESSION if lock_timeout is None else {**_SESSION, "lock_timeout": lock_timeout}
         self._password_file = None if settings.password_file is None else PasswordFile(settings.password_file)
         self.statements: StatementCount | None = None
-        self.answers = RequestAnswers(self)
+        self._limits = limits or Limits()
+        self._statement_limit = self._limits.statement  # seconds
+        self._open: WeakSet[Any] = WeakSet()  # connections of the event loop that has opened this
+        self._home: asyncio.AbstractEventLoop | None = None
+        self.answers: RequestAnswers = RequestAnswers(self)
         self._pool: Any = None  # None only until it is open
         self._engine: AsyncEngine | None = None
 
@@ -144,22 +186,27 @@ class Database:
         check: bool = True,
         count_statements: bool = False,
         lock_timeout: str | None = None,
+        at_once: bool = True,
+        limits: Limits | None = None,
     ) -> Database:
         """Connect to `dsn` (`postgresql://…`, also with `+asyncpg`, also `?host=/socket/folder`).
 
-        With `check`, the schema must be current and the server writable. `count_statements` keeps
+        With `check`, the schema must be current and the server writable. Without `at_once`, the first statement
+        connects, and nothing is checked here (`check_schema` does that). `count_statements` keeps
         `statements.total` (BEGIN, COMMIT and COPY count), for benchmarks. `lock_timeout` is that of the sessions, as
         PostgreSQL reads it (not through a pgbouncer); None: they wait for locks as the server's default says.
+        `limits`: of connections and statements; without them a statement may take any time.
 
         Raises ConfigError for an unreadable DSN, DatabaseUnreachable, TooManyConnections,
         UnsupportedDatabase, DatabaseReadOnly, SchemaOutOfDate.
         """
-        self = cls(dsn, settings or DatabaseSettings(), application_name, lock_timeout=lock_timeout)
+        self = cls(dsn, settings or DatabaseSettings(), application_name, lock_timeout=lock_timeout, limits=limits)
+        self._home = asyncio.get_running_loop()
         if count_statements:
             self.statements = StatementCount()
         try:
-            await self._open_pool()
-            if check:
+            await self._open_pool(at_once=at_once)
+            if check and at_once:
                 await check_schema(self)
         except BaseException:
             await self.close()
@@ -173,22 +220,32 @@ class Database:
         await self.close()
 
     @contextlib.asynccontextmanager
-    async def acquire(self) -> AsyncIterator[DatabaseConnection]:
-        """A pooled connection, outside any transaction.
+    async def acquire(self, *, unhurried: bool = False) -> AsyncIterator[DatabaseConnection]:
+        """A pooled connection, outside any transaction. `unhurried`: its statements may take any time.
 
         Leave no state in its session: advisory session locks, LISTEN and SET need a dedicated connection (`connect`).
         """
         with self._explained(self.dsn):
             conn = await self._pool.acquire()
+        limit_statements(conn, None if unhurried else self._statement_limit)
         try:
             yield conn
-        finally:
-            await self._pool.release(conn)  # not interrupted by a cancellation: the pool shields it
+        except (asyncpg.UniqueViolationError, NumbersInUse) as error:
+            if not (isinstance(error, NumbersInUse) or is_number_taken(error)):
+                raise
+            await put_forward(conn)  # others may have done it, or only the owner of the tables may
+            raise NumbersInUse(
+                f"Sequences of {self.where} were behind their rows: do this again. If that does not help, "
+                "`aiosched db migrate` as the owner of the tables corrects them."
+            ) from error
+        finally:  # not interrupted by a cancellation: the pool shields it
+            with contextlib.suppress(TimeoutError):  # it is closed then
+                await self._pool.release(conn, timeout=_RELEASE_SECONDS)
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[DatabaseConnection]:
+    async def transaction(self, *, unhurried: bool = False) -> AsyncIterator[DatabaseConnection]:
         """A connection inside a read-committed transaction: committed at the end of the block, rolled back on error."""
-        async with self.acquire() as conn, conn.transaction():
+        async with self.acquire(unhurried=unhurried) as conn, conn.transaction():
             yield conn
 
     async def connect(self, *, application_name: str | None = None) -> DatabaseConnection:
@@ -214,6 +271,7 @@ class Database:
     async def _connect(self, dsn: str, application_name: str | None) -> DatabaseConnection:
         with self._explained(dsn):
             conn = await asyncpg.connect(connection_class=_CountedConnection, **self._options(dsn, application_name))
+            self._keep(conn)
             await read_any_instant(conn)
         self._count(conn)
         return cast("DatabaseConnection", conn)
@@ -228,8 +286,8 @@ class Database:
             self._engine = engine = create_async_engine(
                 "postgresql+asyncpg://",
                 async_creator=self._connect_for_engine,
-                pool_size=2,
-                max_overflow=self.settings.pool_size,
+                pool_size=self.settings.pool_size,  # what is beyond it is closed again after each use
+                max_overflow=2,
                 connect_args=_UNPREPARED if self.settings.pgbouncer else {},
                 json_deserializer=shown_object,  # the JSON columns that queries read by it hold objects
             )
@@ -258,10 +316,10 @@ class Database:
             except TimeoutError:
                 self._pool.terminate()
 
-    async def _open_pool(self) -> None:
+    async def _open_pool(self, *, at_once: bool = True) -> None:
         with self._explained(self.dsn):
             self._pool = await asyncpg.create_pool(
-                min_size=1,
+                min_size=1 if at_once else 0,
                 max_size=self.settings.pool_size,
                 connection_class=_CountedConnection,
                 init=self._prepare,
@@ -269,7 +327,26 @@ class Database:
                 **self._options(self.dsn),
             )
 
+    def drop_connections(self) -> None:
+        """End all connections at once: they may hang. Whoever uses one gets the error of a lost connection."""
+        for conn in [*self._open]:
+            conn.terminate()
+
+    def allow_longer_statements(self) -> None:
+        """Double the limit of later statements: one was stopped by it, and may be needed."""
+        if self._statement_limit is not None:
+            self._statement_limit *= 2
+            for conn in [*self._open]:
+                limit_statements(conn, self._statement_limit)
+
+    def _keep(self, conn: Any) -> None:
+        notice_silence(conn, self._limits.silence)
+        limit_statements(conn, self._statement_limit)
+        if asyncio.get_running_loop() is self._home:
+            self._open.add(conn)
+
     async def _prepare(self, conn: Any) -> None:
+        self._keep(conn)
         check_server_version(conn.get_server_version().major, self.dsn)
         await read_any_instant(conn)
         self._count(conn)

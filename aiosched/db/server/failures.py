@@ -5,21 +5,26 @@ No statements here and no retry loop: callers check `is_retryable` and decide ho
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import socket
 import ssl
+import traceback
 from collections.abc import Iterator
 from typing import Final
 
 import asyncpg
 
 from aiosched.db.server.dsn import Address, address_of
+from aiosched.db.server.sequences import is_number_taken
 from aiosched.errors import (
     DatabaseError,
     DatabaseLocked,
     DatabaseReadOnly,
     DatabaseUnreachable,
     DiskFull,
+    NumbersInUse,
     TooManyConnections,
     UnsupportedDatabase,
 )
@@ -58,7 +63,11 @@ _PASSING: Final = (
     asyncpg.InsufficientResourcesError,  # connections, disk, memory
     asyncpg.ReadOnlySQLTransactionError,  # a fail-over is under way
     DatabaseReadOnly,
+    NumbersInUse,
 )
+
+# Classes of SQLSTATE about the state of a server, and not about a statement.
+_OF_SERVER: Final = ("08", "25", "28", "53", "55", "57", "58", "72", "F0", "XX")
 
 # The server rejects a value, or the row that would come of it.
 _CONTENT: Final = (
@@ -81,10 +90,34 @@ def is_connection_failure(error: BaseException) -> bool:
 
 def is_retryable(error: BaseException) -> bool:
     """Whether doing the same work again, from the start of its transaction, may succeed without intervention."""
-    if is_connection_failure(error) or isinstance(error, _PASSING):
+    if is_connection_failure(error) or isinstance(error, _PASSING) or is_number_taken(error):
         return True
     cause = error.__cause__ if isinstance(error, DatabaseError) else None  # of an error raised by `explained`
     return cause is not None and is_retryable(cause)
+
+
+def is_of_database(error: BaseException) -> bool:
+    """Whether the database, or the way to it, is what failed, for whatever reason.
+
+    A process that runs waits until it is over: somebody who administers the server may have caused it, and ends it.
+    False for what the values of a statement caused (`is_about_content`), for a misuse of the driver, and for an OSError
+    that the driver has not raised: of a file, of a disk, or of another service.
+    """
+    error = unwrapped(error)
+    if isinstance(error, asyncpg.PostgresError):
+        return not is_about_content(error)
+    if isinstance(error, OSError):
+        return _is_of_driver(error)
+    return isinstance(error, DatabaseError) or is_retryable(error)
+
+
+def _is_of_driver(error: OSError) -> bool:
+    """Whether it was raised in the driver, as its traceback shows, or by a timeout that ended a wait for the driver."""
+    raised: BaseException = error
+    if isinstance(error, TimeoutError) and isinstance(error.__cause__, asyncio.CancelledError):
+        raised = error.__cause__
+    frames = traceback.walk_tb(raised.__traceback__)
+    return any(frame.f_globals.get("__name__", "").partition(".")[0] == asyncpg.__name__ for frame, _ in frames)
 
 
 def is_about_content(error: BaseException) -> bool:
@@ -215,6 +248,12 @@ def _explain_answer(error: asyncpg.PostgresError, where: Address) -> DatabaseErr
             return DiskFull(f"The disk of PostgreSQL at {where} is full: {said}. Make room, then start again.")
         case _ if is_connection_failure(error):
             return DatabaseUnreachable(f"PostgreSQL at {where} closed the connection: {said}. Is it being restarted?")
+        case asyncpg.ObjectNotInPrerequisiteStateError() if "accepting connections" in said:
+            return DatabaseUnreachable(
+                f"PostgreSQL at {where} lets nobody in: {said}. ALTER DATABASE … ALLOW_CONNECTIONS true undoes that."
+            )
+        case _ if error.sqlstate is not None and error.sqlstate[:2] in _OF_SERVER:
+            return DatabaseError(f"PostgreSQL at {where} cannot do this now: {said}. The log of the server says more.")
         case _:
             return None
 
@@ -257,6 +296,8 @@ def _next_step(error: BaseException, where: Address) -> str:
         return "Check sslmode and the certificates."
     if isinstance(error, socket.gaierror):
         return f"Check the host {where.host!r} in the DSN."
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return "This process may open no more files: raise its limit (ulimit -n, LimitNOFILE= of systemd)."
     return "Start it, or correct AIOSCHED_DSN."
 
 

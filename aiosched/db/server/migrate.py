@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
-
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained, read_only
 from aiosched.db.server.migration_locks import holding_tables, lock_statements
@@ -22,6 +20,8 @@ from aiosched.db.server.schema_version import (
     read_revision,
     refuse_unless_only_added,
 )
+from aiosched.db.server.sequences import put_forward
+from aiosched.db.server.silence import connect_for
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection as SyncConnection
@@ -39,7 +39,7 @@ async def migrate(dsn: str, *, default_pool_slots: int | None = None, patience: 
     """
     dsn = normalize(dsn)
     with explained(dsn):
-        conn = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "aiosched migrate"})
+        conn = await connect_for("migrate", dsn)
         try:
             check_server_version(conn.get_server_version().major, dsn)
             if await conn.fetchval(IS_READ_ONLY):
@@ -48,9 +48,11 @@ async def migrate(dsn: str, *, default_pool_slots: int | None = None, patience: 
             found = await read_revision(conn)
             if found is not None and found not in REVISIONS:
                 await refuse_unless_only_added(conn, found)
-            elif found != HEAD:
+                return found
+            if found != HEAD:
                 refuse_without(await _rights(conn), dsn)
                 await _upgrade(dsn, conn, default_pool_slots if found is None else None, patience)
+            await put_forward(conn)
         finally:
             await conn.close()
     return found
@@ -71,7 +73,7 @@ async def outstanding(dsn: str, *, default_pool_slots: int | None = None) -> tup
 
     dsn = normalize(dsn)
     with explained(dsn):
-        conn = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "aiosched migrate"})
+        conn = await connect_for("migrate", dsn)
         try:
             check_server_version(conn.get_server_version().major, dsn)
             found = await read_revision(conn)
@@ -91,9 +93,7 @@ async def _upgrade(dsn: str, session: DatabaseConnection, default_pool_slots: in
     from sqlalchemy.pool import NullPool
 
     async def connect(*_: Any, **__: Any) -> Any:
-        return await asyncpg.connect(
-            dsn, timeout=10, server_settings={"application_name": "aiosched migrate", "timezone": "UTC", "jit": "off"}
-        )
+        return await connect_for("migrate", dsn, timezone="UTC", jit="off")
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
     try:

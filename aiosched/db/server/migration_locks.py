@@ -20,7 +20,7 @@ from aiosched.errors import DatabaseError
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 TABLES: Final = """
     SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name

@@ -10,15 +10,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from aiosched.db.server.connection import Connections, DatabaseConnection
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
-APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: command ids, comma separated
+APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: numbers of requests, comma separated
 
 POLL_SECONDS: Final = 1.0
 REST_SECONDS: Final = 10.0  # how long the connection is kept without waiters
@@ -33,7 +33,7 @@ class RequestAnswers:
     """Listens for answers on behalf of one `Database`, which closes it."""
 
     def __init__(self, db: Connections) -> None:
-        self.closing = False
+        self.closing: bool = False
         self._db = db
         self._waiting: dict[int, set[asyncio.Event]] = {}  # by request
         self._no_waiters = asyncio.Event()  # set while there are no waiters
@@ -42,17 +42,19 @@ class RequestAnswers:
         self._listening: asyncio.Task[None] | None = None
 
     @contextlib.contextmanager
-    def awaited(self, command_id: int) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the answer to this request may have arrived."""
+    def awaited(self, numbers: Collection[int]) -> Iterator[asyncio.Event]:
+        """An event that is set whenever the answer to one of these requests may have arrived."""
         notified = asyncio.Event()
-        self._waiting.setdefault(command_id, set()).add(notified)
+        for number in numbers:
+            self._waiting.setdefault(number, set()).add(notified)
         self._no_waiters.clear()
         try:
             yield notified
         finally:
-            self._waiting[command_id].remove(notified)
-            if not self._waiting[command_id]:
-                del self._waiting[command_id]
+            for number in numbers:
+                self._waiting[number].remove(notified)
+                if not self._waiting[number]:
+                    del self._waiting[number]
             self._left = time.monotonic()
             if not self._waiting:
                 self._no_waiters.set()
@@ -91,8 +93,8 @@ class RequestAnswers:
                 await conn.close(timeout=1.0)
 
     def _on_notification(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
-        for command_id in read_numbers(payload):
-            for notified in self._waiting.get(command_id, ()):
+        for number in read_numbers(payload):
+            for notified in self._waiting.get(number, ()):
                 notified.set()
 
     def _wake_all(self) -> None:

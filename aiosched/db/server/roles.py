@@ -1,7 +1,7 @@
 """The least-privilege roles of the database: one for schedulers, one for web servers; `aiosched db roles` makes them.
 
 The tables belong to a third role, the one that migrates. Neither of the two can change the schema, and a web server can
-change no state of a run: what users ask for is a row of `command`, which a scheduler reads.
+change no state of a run: what users ask for is a row of `request`, which a scheduler reads.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-import asyncpg
-
-from aiosched.db.schema import audit_schema
 from aiosched.db.schema.schema import metadata
+from aiosched.db.schema.tables import FUNCTION_GRANTS, GRANTS
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.server.dsn import normalize
 from aiosched.db.server.failures import explained
 from aiosched.db.server.rights import read_rights
 from aiosched.db.server.schema_version import HEAD, out_of_date, read_revision
+from aiosched.db.server.silence import connect_for
 from aiosched.errors import Refused
 
 
@@ -43,8 +41,9 @@ _OTHERS: Final = ("alembic_version", "task_instance_named")  # beside the tables
 # People log in to web servers only. Both kinds sign with the keys of `web_key`: cookies, and tokens of attempts.
 _SCHEDULER: Final[Privileges] = MappingProxyType(
     {
-        **audit_schema.GRANTS,
+        **GRANTS,
         "api_token": (),
+        "fleet": _READ,
         "login_failure": (),
         "login_link": (),
         "user_grant": (),
@@ -60,10 +59,10 @@ _SCHEDULER: Final[Privileges] = MappingProxyType(
 # engines, reports of attempts and what tasks store.
 _WEB: Final[Privileges] = MappingProxyType(
     {
-        **audit_schema.GRANTS,
+        **GRANTS,
         "api_token": _ALL,
         "asset_state": _ALL,
-        "command": ("SELECT", "INSERT", "UPDATE"),
+        "request": ("SELECT", "INSERT", "UPDATE"),
         "connection": _ALL,
         "dag": ("SELECT", "UPDATE (team)"),
         "engine_attempt": _ALL,
@@ -109,7 +108,7 @@ async def script(dsn: str, names: Mapping[Purpose, str]) -> RoleScript:
     Raises SchemaOutOfDate, Refused for a role that cannot be limited, and the errors of a connection.
     """
     with explained(dsn):
-        conn = await _connect(dsn)
+        conn = await connect_for("roles", dsn)
         try:
             return await _script(conn, dsn, names)
         finally:
@@ -119,7 +118,7 @@ async def script(dsn: str, names: Mapping[Purpose, str]) -> RoleScript:
 async def apply(dsn: str, names: Mapping[Purpose, str]) -> RoleScript:
     """Make the roles in one transaction; returns what was done. Raises as `script`."""
     with explained(dsn):
-        conn = await _connect(dsn)
+        conn = await connect_for("roles", dsn)
         try:
             async with conn.transaction():
                 done = await _script(conn, dsn, names)
@@ -128,12 +127,6 @@ async def apply(dsn: str, names: Mapping[Purpose, str]) -> RoleScript:
             return done
         finally:
             await conn.close()
-
-
-async def _connect(dsn: str) -> DatabaseConnection:
-    settings = {"application_name": "aiosched roles"}
-    conn: Any = await asyncpg.connect(normalize(dsn), timeout=10, server_settings=settings)
-    return conn  # type: ignore[no-any-return]
 
 
 async def _script(conn: DatabaseConnection, dsn: str, names: Mapping[Purpose, str]) -> RoleScript:
@@ -177,7 +170,7 @@ def _statements(role: str, schema: str, database: str, privileges: Privileges) -
         ),
         *(
             f"GRANT {', '.join(kinds)} ON FUNCTION {schema}.{function} TO {role}"
-            for function, kinds in audit_schema.FUNCTION_GRANTS.items()
+            for function, kinds in FUNCTION_GRANTS.items()
         ),
     ]
 

@@ -17,13 +17,13 @@ from aiosched.errors import SchemaOutOfDate
 if TYPE_CHECKING:
     from alembic.config import Config
 
-# Oldest first; the files in migrations/versions.
-REVISIONS: Final = tuple(f"{number:04}" for number in range(1, 26))
+MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
+# Oldest first; files are named by their revision. The first is that of version 0.2.0. Lower numbers were used during
+# its development: nothing migrates from them, and none is used again.
+REVISIONS: Final = tuple(sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("*_*.py")))
 HEAD: Final = REVISIONS[-1]
 
-logger = logging.getLogger(__name__)
-
-MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Held by the migrating process for the life of its session: "aiosched" in bytes.
 MIGRATION_LOCK: Final = 0x61696F7363686564
@@ -31,7 +31,7 @@ MIGRATION_LOCK: Final = 0x61696F7363686564
 REVISION_TABLE_EXISTS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 REVISION: Final = "SELECT version_num FROM alembic_version"
 # The oldest revision whose aiosched works on this schema: raise it with a migration that takes something away.
-OLDEST_THAT_WORKS: Final = "0001"
+OLDEST_THAT_WORKS: Final = "0200"
 # As a comment on the table of the revision, so that an aiosched of today can start on a schema of tomorrow.
 _WORKS_WITH: Final = "aiosched: works with schema {} and later"
 READ_COMMENT: Final = "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"
@@ -62,9 +62,9 @@ async def check_schema(db: Connections) -> None:
 
 
 async def refuse_unless_only_added(conn: DatabaseConnection, found: str) -> None:
-    """Raise SchemaOutOfDate if the schema, migrated to `found` by a newer aiosched, is not only an addition to ours."""
+    """Raise SchemaOutOfDate if the schema, at `found`, which is none of ours, is not only an addition to ours."""
     oldest = _oldest_of(await conn.fetchval(READ_COMMENT))
-    if oldest is None or oldest > HEAD:
+    if oldest is None or oldest > HEAD or is_of_development(found):
         raise out_of_date(found)
     logger.info("the schema %s is newer than this aiosched, which needs %s: it only adds to it", found, HEAD)
 
@@ -89,9 +89,16 @@ async def read_revision(conn: DatabaseConnection) -> str | None:
     return revision
 
 
+def is_of_development(found: str) -> bool:
+    """Whether a development version before the first release made the schema."""
+    return found < REVISIONS[0]
+
+
 def out_of_date(found: str | None) -> SchemaOutOfDate:
-    """The error for a schema at `found`; an unknown revision was created by a newer aiosched."""
-    return SchemaOutOfDate(found=found, needed=HEAD, newer=found is not None and found not in REVISIONS)
+    """The error for a schema at `found`; an unknown revision was created by a newer aiosched, or during development."""
+    is_unknown = found is not None and found not in REVISIONS
+    is_old = found is not None and is_of_development(found)
+    return SchemaOutOfDate(found=found, needed=HEAD, newer=is_unknown and not is_old, of_development=is_old)
 
 
 def migrations_config(**options: Any) -> Config:

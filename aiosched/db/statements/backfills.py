@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import asyncpg
 
 from aiosched.core.values.states import RunState
+from aiosched.db.schema.tables import BACKFILL
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import Refused
 
@@ -94,8 +95,8 @@ async def take_runs(conn: DatabaseConnection, backfill: int, runs: Sequence[tupl
     await conn.execute(TAKE_RUNS, backfill, [key for key, _ in runs], [order for _, order in runs], conf)
 
 
-LOAD_BACKFILLS: Final = """
-    SELECT id, dag_id, max_active_runs, is_paused FROM backfill
+LOAD_BACKFILLS: Final = f"""
+    SELECT {", ".join(BACKFILL.columns_of(Backfill))} FROM backfill
      WHERE completed_at IS NULL AND partition = ANY($1::smallint[]) ORDER BY id
 """
 

@@ -61,7 +61,7 @@ _LEAVE: Final = """
 _ARRIVE: Final = "UPDATE {table} SET task_index = -1 - task_index WHERE run_id = ANY($1::bigint[]) AND task_index < 0"
 _WITH_TASK_INDEX: Final = (
     "task_instance", "task_try", "try_source", "rendered_fields", "deferral", "xcom", "task_note", "human_input",
-    "map_label",
+    "map_label", "unwritten_log",
 )  # fmt: skip
 # Asset events outlive the tasks that created them: those of a removed task lose their reference to it. This reads all
 # asset events: they have no index by source, so that inserting them stays cheap.

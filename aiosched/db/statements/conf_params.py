@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,20 +24,19 @@ SEALED_CONFS: Final = """
     SELECT id, conf FROM {table} WHERE strpos(conf::text, '"$secret"') > 0 ORDER BY id FOR NO KEY UPDATE
 """
 RENEW_CONF: Final = "UPDATE {table} SET conf = $2::json WHERE id = $1"
-_TABLES: Final = ("dag_run", "backfill")
+_TABLES: Final = ("dag_run", "backfill", "dag_schedule")
 _decode: Final = msgspec.json.Decoder(dict[str, ParamSpec]).decode
 
 
 async def protected(
-    conn: DatabaseConnection, dag_id: str, args: Mapping[str, Any], keyring: Keyring | None
-) -> Mapping[str, Any]:
-    """The arguments of a request as they are stored: the secrets of their `conf` are marked, and encrypted with a key.
+    conn: DatabaseConnection, dag_id: str, requests: Sequence[Mapping[str, Any]], keyring: Keyring | None
+) -> Sequence[Mapping[str, Any]]:
+    """The arguments of requests as they are stored: the secrets of their `conf` are marked, and encrypted with a key.
 
     Values that the owner will find wrong are stored, too: it answers.
     """
-    conf = args.get("conf") if isinstance(args, Mapping) else None  # any other program may write rows
-    if not conf or not isinstance(conf, Mapping):
-        return args
+    if not any(map(_conf_of, requests)):
+        return requests
     text = await conn.fetchval(PARAMS, dag_id)
     if text is None or '"password"' not in text:
         params: dict[str, ParamSpec] = {}
@@ -45,8 +44,18 @@ async def protected(
         try:
             params = _decode(text)
         except msgspec.DecodeError:  # a newer aiosched has stored them; the owner decides
-            return args
-    return {**args, "conf": await SecretConfs(keyring or Keyring()).seal(conn, mark_secrets(params, conf))}
+            return requests
+    confs = SecretConfs(keyring or Keyring())
+    return [
+        {**args, "conf": await confs.seal(conn, mark_secrets(params, conf))} if (conf := _conf_of(args)) else args
+        for args in requests
+    ]
+
+
+def _conf_of(args: Any) -> Mapping[str, Any]:
+    """The conf in the arguments of a request, if it has one: any other program may write rows."""
+    conf = args.get("conf") if isinstance(args, Mapping) else None
+    return conf if isinstance(conf, Mapping) else {}
 
 
 async def renew_confs(conn: DatabaseConnection, keyring: Keyring) -> int:

@@ -18,6 +18,7 @@ import msgspec
 
 from aiosched.core.values.ids import partition_of
 from aiosched.db.access.team_folders import team_of
+from aiosched.db.schema.tables import DAG, DAG_VERSION
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -45,6 +46,7 @@ class StoredDag:
     source_hash: str | None = None
     bundle: str | None = None
     bundle_version: str | None = None
+    team: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class StoredFile:
     has_error: bool
     sources: Mapping[str, str] | None = None  # what it imported, see NewVersion; None: not known
     bundle_version: str | None = None
+    parsed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ class NewVersion:
     bundle_version: str | None = None
 
 
+_DEFINITION: Final = (
+    "file", "max_active_runs", "max_active_tasks", "schedule", "schedule_timezone", "description", "owner"
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class DagDefinition:
     """The columns of `dag` that parsing writes."""
@@ -89,6 +97,7 @@ class DagDefinition:
     max_active_runs: int
     max_active_tasks: int
     schedule: str | None
+    schedule_timezone: str | None
     description: str | None
     owner: str | None
     tags: tuple[str, ...]
@@ -96,15 +105,7 @@ class DagDefinition:
     @property
     def definition(self) -> tuple[object, ...]:
         """The fields that distinguish a changed row from an unchanged one, apart from version and flags."""
-        return (
-            self.file,
-            self.max_active_runs,
-            self.max_active_tasks,
-            self.schedule,
-            self.description,
-            self.owner,
-            self.tags,
-        )
+        return (*(getattr(self, name) for name in _DEFINITION), self.tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +127,8 @@ class FileRow:
 
 # Rows for DAGs that are seen for the first time. A second scheduler that does the same waits here for the commit of the
 # first, then finds the rows. Index: primary key.
-ADD_DAGS: Final = """
-    INSERT INTO dag (dag_id, partition, file, is_paused)
-    SELECT dag_id, partition, file, is_paused
-      FROM unnest($1::text[], $2::smallint[], $3::text[], $4::bool[]) AS n (dag_id, partition, file, is_paused)
-     ORDER BY dag_id
-    ON CONFLICT (dag_id) DO NOTHING
+ADD_DAGS: Final = f"""
+    {DAG.insert(("dag_id", "partition", "file", "is_paused"))} ORDER BY dag_id ON CONFLICT (dag_id) DO NOTHING
 """
 
 
@@ -152,8 +149,8 @@ async def add_dags(conn: DatabaseConnection, dags: Iterable[NewDag]) -> None:
 LOCK_DAGS: Final = "SELECT FROM dag WHERE dag_id = ANY($1::text[]) ORDER BY dag_id FOR NO KEY UPDATE"
 READ_DAGS: Final = """
     SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, d.max_active_runs, d.max_active_tasks, d.schedule,
-           d.description, d.owner, d.tags, v.id AS version_id, n.number, v.content_hash, v.source_hash, v.bundle,
-           v.bundle_version
+           d.schedule_timezone, d.description, d.owner, d.tags, v.id AS version_id, n.number, v.content_hash,
+           v.source_hash, v.bundle, v.bundle_version, d.team
       FROM dag AS d
       LEFT JOIN LATERAL (SELECT max(number) AS number FROM dag_version WHERE dag_id = d.dag_id) AS n ON true
       LEFT JOIN dag_version AS v ON v.id = d.version_id AND v.dag_id = d.dag_id AND v.number = n.number
@@ -170,25 +167,8 @@ async def lock_dags(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[
     rows = await conn.fetch(READ_DAGS, ids)
     return {
         row["dag_id"]: StoredDag(
-            dag_id=row["dag_id"],
-            file=row["file"],
-            is_stale=row["is_stale"],
-            has_import_errors=row["has_import_errors"],
-            definition=(
-                row["file"],
-                row["max_active_runs"],
-                row["max_active_tasks"],
-                row["schedule"],
-                row["description"],
-                row["owner"],
-                tuple(row["tags"]),
-            ),
-            version_id=row["version_id"],
-            number=row["number"],
-            content_hash=row["content_hash"],
-            source_hash=row["source_hash"],
-            bundle=row["bundle"],
-            bundle_version=row["bundle_version"],
+            definition=(*(row[name] for name in _DEFINITION), tuple(row["tags"])),
+            **{name: row[name] for name in StoredDag.__annotations__ if name != "definition"},
         )
         for row in rows
     }
@@ -196,7 +176,7 @@ async def lock_dags(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[
 
 # No lock: only one scheduler writes the row of a file. Index: primary key.
 READ_FILES: Final = """
-    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text, bundle_version
+    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text, bundle_version, parsed_at
       FROM dag_file WHERE file = ANY($1::text[])
 """
 
@@ -210,7 +190,7 @@ async def read_files(conn: DatabaseConnection, files: Collection[str]) -> dict[s
 
 # Sequential scan: one row per file, read when a scheduler starts or partitions move.
 FILES_OF: Final = """
-    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text, bundle_version
+    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text, bundle_version, parsed_at
       FROM dag_file WHERE partition = ANY($1::smallint[])
 """
 
@@ -218,6 +198,27 @@ FILES_OF: Final = """
 async def files_of(conn: DatabaseConnection, partitions: Collection[int]) -> dict[str, StoredFile]:
     """All files of `partitions`, by name."""
     return {row["file"]: _stored_file(row) for row in await conn.fetch(FILES_OF, sorted(partitions))}
+
+
+# Sequential scan: one row per file, once a minute if there are several schedulers.
+DIGESTS_OF: Final = "SELECT file, content_hash FROM dag_file WHERE partition = ANY($1::smallint[])"
+
+
+async def digests_of(conn: DatabaseConnection, partitions: Collection[int]) -> dict[str, str | None]:
+    """The digests of all files of `partitions` as they were read last, by name; None: it could not be read."""
+    return {row["file"]: row["content_hash"] for row in await conn.fetch(DIGESTS_OF, sorted(partitions))}
+
+
+# 64 rows.
+LIVING_OWNERS: Final = """
+    SELECT l.partition, s.name FROM partition_lease AS l JOIN scheduler AS s USING (incarnation)
+     WHERE s.lease_expires_at > now()
+"""
+
+
+async def living_owners(conn: DatabaseConnection) -> dict[int, str]:
+    """The names of the living schedulers that own partitions, by partition."""
+    return {row["partition"]: row["name"] for row in await conn.fetch(LIVING_OWNERS)}
 
 
 # Index: primary key.
@@ -236,20 +237,49 @@ async def files_read_since(conn: DatabaseConnection, digests: Mapping[str, str],
 def _stored_file(row: Any) -> StoredFile:
     sources = _read_sources(row["sources"])
     dag_ids = tuple(row["dag_ids"])
-    return StoredFile(row["file"], row["content_hash"], dag_ids, row["has_error"], sources, row["bundle_version"])
+    found = row["file"], row["content_hash"], dag_ids, row["has_error"], sources
+    return StoredFile(*found, row["bundle_version"], row["parsed_at"])
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """Why `file` cannot be imported, on one line, and in which of its lines that is, if known."""
+
+    file: str
+    line: int | None
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.file if self.line is None else f'{self.file}:{self.line}'}: {self.error}"
 
 
 # Index: primary key.
 IMPORT_ERROR: Final = "SELECT error, error_line FROM dag_file WHERE file = $1 AND error IS NOT NULL"
 
 
-async def import_error(conn: DatabaseConnection, file: str) -> str | None:
-    """Why `file` cannot be imported, as `file:line: error` on one line; None if it can be, or if that is unknown."""
+async def import_error(conn: DatabaseConnection, file: str) -> FileProblem | None:
+    """Why `file` cannot be imported; None if it can be, or if that is unknown."""
     row = await conn.fetchrow(IMPORT_ERROR, file)
-    if row is None:
-        return None
-    place = file if row["error_line"] is None else f"{file}:{row['error_line']}"
-    return f"{place}: {' '.join(row['error'].split())}"
+    return None if row is None else FileProblem(file, row["error_line"], " ".join(row["error"].split()))
+
+
+# Of files that give no DAGs: those that they gave last, which have been stale since. Sequential scan, for such files
+# only, when they cannot be imported.
+LAST_DAGS_OF: Final = """
+    SELECT d.file, d.dag_id
+      FROM (SELECT file, max(last_parsed_at) AS at FROM dag WHERE file = ANY($1::text[]) GROUP BY file) AS last
+      JOIN dag AS d ON d.file = last.file AND d.last_parsed_at = last.at
+     ORDER BY d.dag_id
+"""
+
+
+async def last_dags_of(conn: DatabaseConnection, files: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The DAGs that each of `files` gave when it gave any for the last time; files that never gave one are left out."""
+    found: dict[str, tuple[str, ...]] = {}
+    if files:
+        for row in await conn.fetch(LAST_DAGS_OF, sorted(files)):
+            found[row["file"]] = (*found.get(row["file"], ()), row["dag_id"])
+    return found
 
 
 # Versions that no run uses and no try has run, locked so that none can start to: their foreign keys need a lock on the
@@ -279,17 +309,8 @@ async def unused_versions(conn: DatabaseConnection, versions: Collection[int]) -
 # A replaced version is deleted, and its number is reused under a new id: a scheduler with the old document in memory
 # cannot create a run with it, because the foreign key fails.
 DELETE_VERSIONS: Final = "DELETE FROM dag_version WHERE id = ANY($1::bigint[])"
-INSERT_VERSIONS: Final = """
-    INSERT INTO dag_version (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources, bundle,
-                             bundle_version)
-    SELECT dag_id, number, content_hash, spec::json, file, file_hash, source, source_hash, sources::json, bundle,
-           bundle_version
-      FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                  $9::text[], $10::text[], $11::text[])
-           AS n (dag_id, number, content_hash, spec, file, file_hash, source, source_hash, sources, bundle,
-                 bundle_version)
-    RETURNING dag_id, id
-"""
+_OF_VERSION: Final = DAG_VERSION.columns_of(NewVersion)
+INSERT_VERSIONS: Final = f"{DAG_VERSION.insert(tuple(_OF_VERSION))} RETURNING dag_id, id"
 
 
 async def write_versions(
@@ -300,20 +321,9 @@ async def write_versions(
         await conn.execute(DELETE_VERSIONS, sorted(replaced))
     if not versions:
         return {}
-    rows = await conn.fetch(
-        INSERT_VERSIONS,
-        [v.dag_id for v in versions],
-        [v.number for v in versions],
-        [v.content_hash for v in versions],
-        [v.spec for v in versions],
-        [v.file for v in versions],
-        [v.file_hash for v in versions],
-        [v.source for v in versions],
-        [v.source_hash for v in versions],
-        [_json_object(v.sources) for v in versions],
-        [v.bundle for v in versions],
-        [v.bundle_version for v in versions],
-    )
+    columns = {name: [getattr(version, name) for version in versions] for name in _OF_VERSION}
+    columns["sources"] = [_json_object(version.sources) for version in versions]
+    rows = await conn.fetch(INSERT_VERSIONS, *columns.values())
     return {row["dag_id"]: row["id"] for row in rows}
 
 
@@ -328,14 +338,16 @@ _TASK_IDS: Final = """
 DEFINE_DAGS: Final = f"""
     UPDATE dag AS d
        SET file = n.file, version_id = n.version_id, max_active_runs = n.max_active_runs,
-           max_active_tasks = n.max_active_tasks, schedule = n.schedule, description = n.description,
+           max_active_tasks = n.max_active_tasks, schedule = n.schedule,
+           schedule_timezone = n.schedule_timezone, description = n.description,
            owner = n.owner, tags = ARRAY(SELECT json_array_elements_text(n.tags::json)),
            access_control = v.spec -> 'access_control', task_ids = CASE WHEN d.version_id = n.version_id AND
                d.task_ids IS NOT NULL THEN d.task_ids ELSE ({_TASK_IDS}) END, team = {team_of("n.file", "v.bundle")},
            has_import_errors = false, is_stale = false, last_parsed_at = $10
       FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[],
-                  $9::text[])
-           AS n (dag_id, file, version_id, max_active_runs, max_active_tasks, schedule, description, owner, tags)
+                  $9::text[], $11::text[])
+           AS n (dag_id, file, version_id, max_active_runs, max_active_tasks, schedule, description, owner, tags,
+                 schedule_timezone)
       JOIN dag_version AS v ON v.id = n.version_id
      WHERE d.dag_id = n.dag_id
 """
@@ -357,6 +369,7 @@ async def define_dags(conn: DatabaseConnection, dags: Sequence[DagDefinition], *
         [d.owner for d in dags],
         [_json_array(d.tags) for d in dags],
         now,
+        [d.schedule_timezone for d in dags],
     )
 
 
@@ -379,12 +392,50 @@ async def withdraw_dags(conn: DatabaseConnection, dags: Collection[tuple[str, st
     return [row["dag_id"] for row in rows]
 
 
+# Index: none. Once for each start of an application.
+REGISTERED_DAGS: Final = "SELECT dag_id FROM dag WHERE registered_by = $1 AND file IS NULL AND NOT is_stale"
+# Two statements, since a DAG can be of another application until now.
+CLAIM_DAGS: Final = """
+    UPDATE dag SET registered_by = $1 WHERE dag_id = ANY($2::text[]) AND registered_by IS DISTINCT FROM $1
+"""
+WITHDRAW_REGISTERED: Final = """
+    UPDATE dag SET is_stale = true
+     WHERE registered_by = $1 AND file IS NULL AND NOT is_stale AND NOT dag_id = ANY($2::text[])
+    RETURNING dag_id
+"""
+# Not all but the others: another process may be adding one.
+WITHDRAW_ONE: Final = """
+    UPDATE dag SET is_stale = true WHERE registered_by = $1 AND dag_id = $2 AND file IS NULL AND NOT is_stale
+    RETURNING dag_id
+"""
+
+
+async def registered_dags(conn: DatabaseConnection, application: str) -> set[str]:
+    """The DAGs that an application registered when it started last, and that no file has taken over."""
+    return {row["dag_id"] for row in await conn.fetch(REGISTERED_DAGS, application)}
+
+
+async def claim_registered(conn: DatabaseConnection, application: str, dag_ids: Collection[str]) -> None:
+    """Note down what an application registers."""
+    await conn.execute(CLAIM_DAGS, application, sorted(dag_ids))
+
+
+async def withdraw_registered(conn: DatabaseConnection, application: str, kept: Collection[str]) -> list[str]:
+    """Make the DAGs of an application stale but for those that are `kept`; returns those that were not."""
+    return [row["dag_id"] for row in await conn.fetch(WITHDRAW_REGISTERED, application, sorted(kept))]
+
+
+async def withdraw_one(conn: DatabaseConnection, application: str, dag_id: str) -> list[str]:
+    """As `withdraw_registered`, of one DAG."""
+    return [row["dag_id"] for row in await conn.fetch(WITHDRAW_ONE, application, dag_id)]
+
+
 STORE_FILES: Final = """
     INSERT INTO dag_file (file, partition, content_hash, dag_ids, parsed_at, parse_seconds, error, error_line,
-                          traceback, code_frame, warnings, sources, bundle_version)
+                          traceback, code_frame, warnings, sources, bundle_version, error_since)
     SELECT file, partition, content_hash, ARRAY(SELECT json_array_elements_text(dag_ids::json)), $11, parse_seconds,
            error, error_line, traceback, code_frame, ARRAY(SELECT json_array_elements_text(warnings::json)),
-           sources::json, bundle_version
+           sources::json, bundle_version, CASE WHEN error IS NOT NULL THEN $11::timestamptz END
       FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::float8[], $6::text[], $7::int[], $8::text[],
                   $9::text[], $10::text[], $12::text[], $13::text[])
            AS n (file, partition, content_hash, dag_ids, parse_seconds, error, error_line, traceback, code_frame,
@@ -394,7 +445,9 @@ STORE_FILES: Final = """
        SET content_hash = excluded.content_hash, dag_ids = excluded.dag_ids, parsed_at = excluded.parsed_at,
            parse_seconds = excluded.parse_seconds, error = excluded.error, error_line = excluded.error_line,
            traceback = excluded.traceback, code_frame = excluded.code_frame, warnings = excluded.warnings,
-           sources = excluded.sources, bundle_version = excluded.bundle_version
+           sources = excluded.sources, bundle_version = excluded.bundle_version,
+           error_since = CASE WHEN excluded.error IS NULL THEN NULL WHEN dag_file.error IS NULL THEN excluded.parsed_at
+                              ELSE coalesce(dag_file.error_since, dag_file.parsed_at, excluded.parsed_at) END
 """
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from aiosched.db.schema.tables import DEADLINE
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -23,9 +24,8 @@ class DeadlineRow(NamedTuple):
     deadline_time: datetime
 
 
-INSERT_DEADLINES: Final = """
-    INSERT INTO deadline (run_id, deadline_index, partition, deadline_time)
-    SELECT * FROM unnest($1::bigint[], $2::int[], $3::smallint[], $4::timestamptz[])
+INSERT_DEADLINES: Final = f"""
+    {DEADLINE.insert(DeadlineRow._fields)}
     ON CONFLICT (run_id, deadline_index) DO UPDATE SET deadline_time = excluded.deadline_time WHERE NOT deadline.missed
 """
 
@@ -116,7 +116,7 @@ PAUSE_FAILING: Final = """
          WHERE d.dag_id = f.dag_id AND NOT d.is_paused
         RETURNING d.dag_id, d.partition, f.runs
     ), audit AS (
-        INSERT INTO command (partition, dag_id, verb, args, requested_by, reason, state, result, applied_by, applied_at)
+        INSERT INTO request (partition, dag_id, verb, args, requested_by, reason, state, result, applied_by, applied_at)
         SELECT partition, dag_id, 'pause', '{}', 'scheduler', 'its newest ' || runs || ' runs failed '
                || '(max_consecutive_failed_dag_runs)', 'applied', $4::json, $3, now()
           FROM paused

@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import asyncpg
 
 from aiosched.core.graph.instances import TrySource
-from aiosched.core.run.board import FinishedTry
+from aiosched.core.run.board import FinishedTry, Run
 from aiosched.core.values.messages import StoredXCom, XComValue
+from aiosched.db.schema.table import same
+from aiosched.db.schema.tables import DAG_RUN, TASK_INSTANCE, TASK_TRY, TRY_SOURCE, XCOM
 from aiosched.db.server.arrays import array_texts
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import FencedOut, StaleRows
@@ -40,7 +43,7 @@ class InstanceChange(NamedTuple):
     task_index: int
     map_index: int
     old_state: str | None
-    old_try: int
+    old_try_number: int
     state: str | None
     try_number: int
     max_tries: int
@@ -52,6 +55,7 @@ class InstanceChange(NamedTuple):
     end_date: datetime | None
     next_at: datetime | None
     reason: str | None
+    is_stopped: bool = False
 
 
 class RunChange(NamedTuple):
@@ -65,6 +69,14 @@ class RunChange(NamedTuple):
     end_date: datetime | None
     reason: str | None
     clear_number: int = 0
+
+
+_changing: Final = attrgetter(*RunChange._fields[2:])
+
+
+def run_change(run: Run) -> RunChange:
+    """What is to be stored of a run that has changed."""
+    return RunChange(run.key, run.stored_state, *_changing(run))
 
 
 class XComRow(NamedTuple):
@@ -137,57 +149,50 @@ async def read_pools(conn: DatabaseConnection, names: Iterable[str], *, lock: bo
 # fits its slots. If anything is not as expected, a division by zero voids the statement. Indexes: the primary keys.
 # Pools are updated in name order, as everywhere; a use that cannot be true is stored as the largest number, and counted
 # again (recounts.py). The columns are passed as texts of arrays (arrays.py).
-FENCED_INSTANCES: Final = """fence AS MATERIALIZED (
+_RUNS: Final = 2 + len(InstanceChange._fields)  # the first parameters of these, of the pools, and of what is expected
+_POOLS: Final = _RUNS + len(RunChange._fields)
+_EXPECTED: Final = _POOLS + 2
+NEXT: Final = _EXPECTED + 3  # the first parameter that `parameters` does not give
+FENCED_INSTANCES: Final = f"""fence AS MATERIALIZED (
         SELECT 1 AS held FROM scheduler WHERE incarnation = $1 FOR KEY SHARE
     ), changed AS (
-        UPDATE task_instance AS ti
-           SET state = c.state, try_number = c.try_number, max_tries = c.max_tries, losses = c.losses,
-               queued_by = c.queued_by, scheduled_at = c.scheduled_at, queued_at = c.queued_at,
-               start_date = c.start_date, end_date = c.end_date, next_at = c.next_at, reason = c.reason
-          FROM fence, unnest(
-            $2::text::bigint[], $3::text::int[], $4::text::int[], $5::text::text[], $6::text::int[], $7::text::text[],
-            $8::text::int[], $9::text::int[], $10::text::int[], $11::text::bigint[], $12::text::timestamptz[],
-            $13::text::timestamptz[], $14::text::timestamptz[], $15::text::timestamptz[], $16::text::timestamptz[],
-            $17::text::text[]
-          ) AS c (run_id, task_index, map_index, old_state, old_try, state, try_number, max_tries, losses,
-                  queued_by, scheduled_at, queued_at, start_date, end_date, next_at, reason)
-         WHERE ti.run_id = c.run_id AND ti.task_index = c.task_index AND ti.map_index = c.map_index
-           AND ti.state IS NOT DISTINCT FROM c.old_state AND ti.try_number = c.old_try
+        UPDATE task_instance AS ti SET {TASK_INSTANCE.assignments(InstanceChange._fields, "c")}
+          FROM fence, {TASK_INSTANCE.batch(InstanceChange._fields, 2, name="c", as_texts=True)}
+         WHERE {same(TASK_INSTANCE.key, "ti", "c")}
+           AND ti.state IS NOT DISTINCT FROM c.old_state AND ti.try_number = c.old_try_number
         RETURNING 1
     )
 """
-ENDED_RUNS: Final = """ended AS (
-        UPDATE dag_run AS r
-           SET state = c.state, queued_at = c.queued_at, start_date = c.start_date, end_date = c.end_date,
-               reason = c.reason, clear_number = c.clear_number
-          FROM fence, unnest(
-            $18::text::bigint[], $19::text::text[], $20::text::text[], $21::text::timestamptz[],
-            $22::text::timestamptz[], $23::text::timestamptz[], $24::text::text[], $25::text::int[]
-          ) AS c (id, old_state, state, queued_at, start_date, end_date, reason, clear_number)
+ENDED_RUNS: Final = f"""ended AS (
+        UPDATE dag_run AS r SET {DAG_RUN.assignments(RunChange._fields, "c")}
+          FROM fence, {DAG_RUN.batch(RunChange._fields, _RUNS, name="c", as_texts=True)}
          WHERE r.id = c.id AND r.state = c.old_state
         RETURNING 1
     )"""
-MOVED_POOLS: Final = """moved AS (
+MOVED_POOLS: Final = f"""moved AS (
         UPDATE pool AS p
            SET used = least(p.used::bigint + m.delta, 2147483647)
-          FROM fence, unnest($26::text::text[], $27::text::int[]) AS m (name, delta)
+          FROM fence, unnest(${_POOLS}::text::text[], ${_POOLS + 1}::text::int[]) AS m (name, delta)
          WHERE p.name = m.name AND (m.delta <= 0 OR p.slots < 0 OR p.used::bigint + m.delta <= p.slots)
         RETURNING p.name, p.slots, p.used, p.include_deferred, p.team
     )"""
-AS_EXPECTED: Final = """1 / (
-        (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $28)::int
-        * ((SELECT count(*) FROM ended) = $29)::int * ((SELECT count(*) FROM moved) = $30)::int
+AS_EXPECTED: Final = f"""1 / (
+        (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = ${_EXPECTED})::int
+        * ((SELECT count(*) FROM ended) = ${_EXPECTED + 1})::int
+        * ((SELECT count(*) FROM moved) = ${_EXPECTED + 2})::int
     )"""
+# Of the transaction: what became of it tells whether a database has lost it (core/fleet/positions.py).
+NUMBER: Final = "pg_current_xact_id()::text::bigint"
 WRITE: Final = f"""
     WITH {FENCED_INSTANCES}, {ENDED_RUNS}, {MOVED_POOLS}
     SELECT name, slots, used, include_deferred, team FROM moved
      UNION ALL
-    SELECT NULL, NULL, {AS_EXPECTED}, NULL, NULL
+    SELECT NULL, {NUMBER}, {AS_EXPECTED}, NULL, NULL
 """
 # The same for a batch of instances only, as in a chain: parts of a statement cost time even without rows.
 WRITE_INSTANCES: Final = f"""
     WITH {FENCED_INSTANCES}
-    SELECT 1 / ((SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = $18)::int)
+    SELECT {NUMBER} / ((SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = ${_RUNS})::int)
 """
 
 
@@ -197,21 +202,28 @@ async def write(
     instances: Sequence[InstanceChange],
     runs: Sequence[RunChange],
     pool_deltas: Mapping[str, int],
-) -> dict[str, PoolRow]:
-    """Store changes of instances, runs and pool use, all or nothing; returns the pools whose use changed.
+) -> tuple[dict[str, PoolRow], int]:
+    """Store changes of instances, runs and pool use, all or nothing.
 
+    Returns the pools whose use changed, and the number of the transaction.
     Raises StaleRows if a row is not as expected, and FencedOut if our scheduler row no longer exists.
     """
     deltas = {name: delta for name, delta in sorted(pool_deltas.items()) if delta}
     try:
         if not runs and not deltas:
             columns = array_texts(instances, len(InstanceChange._fields))
-            await conn.fetch(WRITE_INSTANCES, incarnation, *columns, len(instances))
-            return {}
+            ((number,),) = await conn.fetch(WRITE_INSTANCES, incarnation, *columns, len(instances))
+            return {}, number
         rows = await conn.fetch(WRITE, *parameters(incarnation, instances, runs, deltas))
     except REFUSALS as error:
         raise await refused(conn, error, incarnation, instances, runs, deltas) from error
-    return {name: PoolRow(*pool) for name, *pool in rows if name is not None}
+    pools, number = {}, 0
+    for name, *pool in rows:
+        if name is None:
+            number = pool[0]
+        else:
+            pools[name] = PoolRow(*pool)
+    return pools, number
 
 
 def parameters(
@@ -259,15 +271,15 @@ def fenced_out(incarnation: int) -> FencedOut:
     )
 
 
-# An unexpanded mapped task becomes the first of its instances and keeps its note. Guard: it was not expanded. Index:
-# primary keys.
-EXPAND: Final = """
+# An unexpanded mapped task ($3 = -1) becomes the first of its instances ($4 = 0), or the other way round, and keeps its
+# note. Guard: it was not yet. Index: primary keys.
+PLACE: Final = """
     WITH noted AS (
-        UPDATE task_note AS n SET map_index = 0 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
-         WHERE n.run_id = e.run_id AND n.task_index = e.task_index AND n.map_index = -1
+        UPDATE task_note AS n SET map_index = $4 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
+         WHERE n.run_id = e.run_id AND n.task_index = e.task_index AND n.map_index = $3
     )
-    UPDATE task_instance AS ti SET map_index = 0 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
-     WHERE ti.run_id = e.run_id AND ti.task_index = e.task_index AND ti.map_index = -1
+    UPDATE task_instance AS ti SET map_index = $4 FROM unnest($1::bigint[], $2::int[]) AS e (run_id, task_index)
+     WHERE ti.run_id = e.run_id AND ti.task_index = e.task_index AND ti.map_index = $3
 """
 
 
@@ -276,40 +288,34 @@ async def expand(conn: DatabaseConnection, tasks: Sequence[tuple[int, int]]) -> 
 
     Raises StaleRows if one is missing.
     """
-    changed = await conn.execute(EXPAND, *map(list, zip(*tasks, strict=True)))
+    await _place(conn, tasks, -1, 0)
+
+
+async def collapse(conn: DatabaseConnection, tasks: Sequence[tuple[int, int]]) -> None:
+    """The first instance of each (run, task index) is the unexpanded one again. Raises StaleRows if one is missing."""
+    await _place(conn, tasks, 0, -1)
+
+
+async def _place(conn: DatabaseConnection, tasks: Sequence[tuple[int, int]], old: int, new: int) -> None:
+    changed = await conn.execute(PLACE, *map(list, zip(*tasks, strict=True)), old, new)
     if changed != f"UPDATE {len(tasks)}":
-        raise StaleRows(f"Of {len(tasks)} mapped tasks to expand only some were not expanded yet: {changed}")
+        raise StaleRows(f"Of {len(tasks)} mapped tasks some have no instance {old} to become {new}: {changed}")
 
 
-INSERT_TRIES: Final = """
-    INSERT INTO task_try (run_id, task_index, map_index, try_number, state, queued_by, queued_at, start_date,
-                          end_date, reason, details, hostname, pid)
-    SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::text[], $6::bigint[],
-                         $7::timestamptz[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[],
-                         $12::text[], $13::int[])
-    ON CONFLICT DO NOTHING
-"""
+OF_TRY: Final = TASK_TRY.columns_of(FinishedTry)
+TRY_COLUMNS: Final = (*TASK_TRY.key, *OF_TRY)
+_of_try: Final = attrgetter(*OF_TRY)
+INSERT_TRIES: Final = f"{TASK_TRY.insert(TRY_COLUMNS)} ON CONFLICT DO NOTHING"
 
 
 async def insert_tries(conn: DatabaseConnection, tries: Sequence[FinishedTry]) -> None:
     """Store finished attempts that their instance's row will no longer describe."""
-    rows = [
-        (
-            *t.key, t.state, t.queued_by, t.queued_at, t.start_date, t.end_date,
-            t.reason, t.details, t.hostname, t.pid,
-        )
-        for t in tries
-    ]  # fmt: skip
+    rows = [(*done.key, *_of_try(done)) for done in tries]
     await conn.execute(INSERT_TRIES, *map(list, zip(*rows, strict=True)))
 
 
 # Index: primary key. For a try that is called again the last code counts. The version may have been replaced.
-STORE_SOURCES: Final = """
-    INSERT INTO try_source (run_id, task_index, map_index, try_number, version_id, source_hash)
-    SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::bigint[], $6::text[])
-    ON CONFLICT (run_id, task_index, map_index, try_number)
-    DO UPDATE SET version_id = excluded.version_id, source_hash = excluded.source_hash
-"""
+STORE_SOURCES: Final = TRY_SOURCE.upsert(TrySource._fields)
 
 
 async def store_sources(conn: DatabaseConnection, sources: Sequence[TrySource]) -> None:
@@ -324,11 +330,7 @@ async def store_sources(conn: DatabaseConnection, sources: Sequence[TrySource]) 
         raise StaleRows(f"A DAG version was replaced while its code was handed out ({error.detail})") from error
 
 
-DELETE_XCOMS: Final = """
-    DELETE FROM xcom AS x
-     USING unnest($1::bigint[], $2::int[], $3::int[]) AS d (run_id, task_index, map_index)
-     WHERE x.run_id = d.run_id AND x.task_index = d.task_index AND x.map_index = d.map_index
-"""
+DELETE_XCOMS: Final = XCOM.delete(TASK_INSTANCE.key)
 
 
 async def delete_xcoms(conn: DatabaseConnection, instances: Sequence[tuple[int, int, int]]) -> None:
@@ -336,14 +338,7 @@ async def delete_xcoms(conn: DatabaseConnection, instances: Sequence[tuple[int, 
     await conn.execute(DELETE_XCOMS, *map(list, zip(*instances, strict=True)))
 
 
-UPSERT_XCOMS: Final = """
-    INSERT INTO xcom (run_id, task_index, map_index, key, value, stored)
-    SELECT run_id, task_index, map_index, key, value::json, stored::json
-      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[])
-        AS x (run_id, task_index, map_index, key, value, stored)
-    ON CONFLICT (run_id, task_index, map_index, key)
-    DO UPDATE SET value = excluded.value, stored = excluded.stored, created_at = now()
-"""
+UPSERT_XCOMS: Final = f"{XCOM.upsert(XComRow._fields)}, created_at = now()"
 
 
 async def upsert_xcoms(conn: DatabaseConnection, xcoms: Sequence[XComRow]) -> None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from aiosched.core.run.callbacks import KINDS
 from aiosched.core.values.messages import CallbackCall
+from aiosched.db.schema.tables import CALLBACK_OUTBOX
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -52,6 +53,7 @@ class Delivery:
     deadline_index: int
     reason: str | None
     given_up: bool
+    team: str | None  # of the DAG
 
     def call(self) -> CallbackCall:
         """The call that the worker receives."""
@@ -66,13 +68,7 @@ class Delivery:
         )
 
 
-INSERT_CALLBACKS: Final = """
-    INSERT INTO callback_outbox (partition, kind, dag_id, run_id, task_id, map_index, try_number, deadline_index,
-                                 reason)
-    SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::int[], $7::smallint[],
-                         $8::int[], $9::text[])
-    RETURNING id, partition, dag_id
-"""
+INSERT_CALLBACKS: Final = f"{CALLBACK_OUTBOX.insert(NewCallback._fields)} RETURNING id, partition, dag_id"
 
 
 async def insert_callbacks(conn: DatabaseConnection, callbacks: Sequence[NewCallback]) -> dict[int, WaitingCallback]:
@@ -121,7 +117,8 @@ BEGIN_DELIVERIES: Final = """
            error = CASE WHEN attempts >= $2 THEN coalesce(error, 'its scheduler ended while it ran') ELSE error END
      WHERE id = ANY($1::bigint[]) AND given_up_at IS NULL
     RETURNING id, kind, dag_id, run_id, task_id, coalesce(map_index, -1), coalesce(try_number, 0),
-              coalesce(deadline_index, 0), reason, given_up_at IS NOT NULL
+              coalesce(deadline_index, 0), reason, given_up_at IS NOT NULL,
+              (SELECT d.team FROM dag AS d WHERE d.dag_id = callback_outbox.dag_id)
 """
 
 

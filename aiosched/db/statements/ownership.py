@@ -13,7 +13,8 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -82,10 +83,20 @@ async def register(
     return incarnation
 
 
+class Renewal(NamedTuple):
+    """A renewed lease: how often it was renewed, when by PostgreSQL's clock, and the number of the transaction."""
+
+    renewals: int
+    at: datetime
+    number: int
+
+
+# What a copy of the database has of the renewals tells how old it is (core/fleet/positions.py).
 RENEW: Final = """
     UPDATE scheduler SET renewed_at = now(), lease_expires_at = now() + make_interval(secs => $2), figures = $3::json,
-           partition_loads = coalesce($4::real[], partition_loads)
+           partition_loads = coalesce($4::real[], partition_loads), renewals = renewals + 1
      WHERE incarnation = $1
+    RETURNING renewals, renewed_at, pg_current_xact_id()::text::bigint AS number
 """
 
 
@@ -101,13 +112,13 @@ async def renew(
     *,
     figures: str | None = None,
     loads: Sequence[float | None] | None = None,
-) -> bool:
+) -> Renewal | None:
     """Renew the lease, and publish the scheduler's figures (JSON) and the loads of its partitions.
 
-    False if its row is gone: it was taken over.
+    None if its row is gone: it was taken over.
     """
-    tag: str = await conn.execute(RENEW, incarnation, lease, figures, loads)
-    return tag == "UPDATE 1"
+    row = await conn.fetchrow(RENEW, incarnation, lease, figures, loads)
+    return None if row is None else Renewal(*row)
 
 
 FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL AND lease_expires_at > now()"
@@ -181,9 +192,12 @@ FENCE: Final = f"""
 SHORT_LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = '500ms'"
 # One that was asked to stop, and was killed meanwhile, is not missed.
 DELETE_LOST: Final = """
-    WITH gone AS (DELETE FROM scheduler WHERE incarnation = $1 RETURNING incarnation, name, hostname, draining)
-    INSERT INTO lost_scheduler (incarnation, name, hostname)
-    SELECT incarnation, name, hostname FROM gone WHERE NOT draining ON CONFLICT DO NOTHING
+    WITH gone AS (
+        DELETE FROM scheduler WHERE incarnation = $1
+        RETURNING incarnation, name, hostname, draining, renewals, renewed_at
+    )
+    INSERT INTO lost_scheduler (incarnation, name, hostname, renewals, renewed_at)
+    SELECT incarnation, name, hostname, renewals, renewed_at FROM gone WHERE NOT draining ON CONFLICT DO NOTHING
 """
 _LAST_LOAD: Final = (
     "coalesce((SELECT s.partition_loads[partition + 1] FROM scheduler AS s WHERE s.incarnation = $1), load)"

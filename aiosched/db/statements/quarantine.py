@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from aiosched.db.schema.tables import DAG_QUARANTINE
 from aiosched.db.server.connection import DatabaseConnection
 
 FIRST_PAUSE: Final = 15.0  # seconds until a DAG is tried again; doubled with each failure in a row
@@ -47,6 +48,8 @@ class Failure(NamedTuple):
     traceback: str
 
 
+COLUMNS: Final = tuple(DAG_QUARANTINE.columns_of(Quarantined))
+_COLUMNS: Final = ", ".join(f"q.{column}" for column in COLUMNS)
 # Guard: the DAG's partition is ours. A failure while the DAG is tried again is one more in a row.
 PUT: Final = f"""
     INSERT INTO dag_quarantine AS q
@@ -61,7 +64,7 @@ PUT: Final = f"""
            traceback = EXCLUDED.traceback, version = EXCLUDED.version, dag_version_id = EXCLUDED.dag_version_id,
            retry_at = $2::timestamptz + make_interval(
                secs => least({FIRST_PAUSE} * 2.0 ^ least(q.failures, 20), {LONGEST_PAUSE}))
-    RETURNING q.dag_id, q.failures, q.since, q.retry_at, q.tried_at, q.place, q.error, q.version
+    RETURNING {_COLUMNS}
 """
 
 
@@ -74,9 +77,8 @@ async def put(
 
 
 # Index: the primary key; the table has few rows.
-LOAD: Final = """
-    SELECT q.dag_id, q.failures, q.since, q.retry_at, q.tried_at, q.place, q.error, q.version,
-           q.dag_version_id IS DISTINCT FROM dag.version_id
+LOAD: Final = f"""
+    SELECT {_COLUMNS}, q.dag_version_id IS DISTINCT FROM dag.version_id
       FROM dag_quarantine AS q JOIN dag ON dag.dag_id = q.dag_id
      WHERE dag.partition = ANY($1::smallint[]) ORDER BY q.dag_id
 """

@@ -17,16 +17,21 @@ from aiosched.errors import UnreadableRow
 
 Place = tuple[int, int]  # task index, map index
 
-# Lengths of JSON arrays and objects; NULL for other values. Index: primary key, once for each task.
+# Lengths of collections, as typed_json.json_length has them; NULL for other values. Index: primary key, once for each
+# task.
 LOAD_MAP_LENGTHS: Final = """
     SELECT x.run_id, x.task_index, x.map_index,
            CASE WHEN x.stored ->> 'length' ~ '^[0-9]{1,15}$' THEN (x.stored ->> 'length')::bigint
                 WHEN x.stored ->> 'path' IS NOT NULL THEN NULL
-                WHEN json_typeof(x.value) = 'array' THEN json_array_length(x.value)
-                WHEN json_typeof(x.value) = 'object' THEN (SELECT count(*) FROM json_object_keys(x.value))
+                WHEN json_typeof(items) = 'array' THEN json_array_length(items)
+                WHEN json_typeof(items) = 'object' THEN (SELECT count(*) FROM json_object_keys(items))
            END
       FROM unnest($1::bigint[], $2::int[]) AS w (run_id, task_index)
       JOIN xcom AS x ON x.run_id = w.run_id AND x.task_index = w.task_index AND x.key = 'return_value'
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN json_typeof(x.value) <> 'object' OR x.value -> '$aiosched' IS NULL THEN x.value
+                       WHEN json_typeof(x.value -> 'value') = 'object' AND x.value -> 'value' -> '$aiosched' IS NOT NULL
+                       THEN x.value -> 'value' -> 'value' ELSE x.value -> 'value' END) AS marked (items)
 """
 
 

@@ -9,17 +9,12 @@ import msgspec
 
 from aiosched.core.graph.instances import MapLabel, RenderedFields
 from aiosched.core.values.messages import AttemptKey
+from aiosched.db.schema.tables import MAP_LABEL, RENDERED_FIELDS
 from aiosched.db.server.connection import Connections, DatabaseConnection
 
 # A try that is called again (after a deferral, or a reschedule) is rendered again: the last values count. Index:
 # primary key.
-STORE_RENDERED: Final = """
-    INSERT INTO rendered_fields (run_id, task_index, map_index, try_number, fields)
-    SELECT run_id, task_index, map_index, try_number, fields::json
-      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[], $5::text[])
-        AS r (run_id, task_index, map_index, try_number, fields)
-    ON CONFLICT (run_id, task_index, map_index, try_number) DO UPDATE SET fields = excluded.fields
-"""
+STORE_RENDERED: Final = RENDERED_FIELDS.upsert(RenderedFields._fields)
 
 
 async def store_rendered(conn: DatabaseConnection, rendered: Sequence[RenderedFields]) -> None:
@@ -29,11 +24,7 @@ async def store_rendered(conn: DatabaseConnection, rendered: Sequence[RenderedFi
 
 
 # Each call of a try renders its label again: the last one counts. Index: primary key.
-STORE_LABELS: Final = """
-    INSERT INTO map_label (run_id, task_index, map_index, label)
-    SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[])
-    ON CONFLICT (run_id, task_index, map_index) DO UPDATE SET label = excluded.label
-"""
+STORE_LABELS: Final = MAP_LABEL.upsert(MapLabel._fields)
 
 
 async def store_labels(conn: DatabaseConnection, labels: Sequence[MapLabel]) -> None:
@@ -43,10 +34,10 @@ async def store_labels(conn: DatabaseConnection, labels: Sequence[MapLabel]) -> 
 
 
 # Index: primary key.
-FIND_RENDERED: Final = """
+FIND_RENDERED: Final = f"""
     SELECT r.run_id, r.task_index, r.map_index, r.try_number, r.fields::text
-      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[]) AS a (run_id, task_index, map_index, try_number)
-      JOIN rendered_fields AS r USING (run_id, task_index, map_index, try_number)
+      FROM {RENDERED_FIELDS.batch(RENDERED_FIELDS.key, name="a")}
+      JOIN rendered_fields AS r USING ({", ".join(RENDERED_FIELDS.key)})
 """
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.values.messages import AttemptKey, Report
+from aiosched.db.schema.tables import TASK_REPORT, TASK_TRY
 from aiosched.db.server.connection import DatabaseConnection
 
 _decode: Final = msgspec.json.Decoder(Report).decode
@@ -33,19 +34,17 @@ class UnreadableReport(NamedTuple):
 
 
 # A start that already waits to be read is not inserted twice. Index: uq_task_report_started.
-INSERT_REPORTS: Final = """
-    INSERT INTO task_report (partition, run_id, task_index, map_index, try_number, outcome, body, queued_by)
-    SELECT partition, run_id, task_index, map_index, try_number, outcome, body::json, $8
-      FROM unnest($1::smallint[], $2::bigint[], $3::int[], $4::int[], $5::smallint[], $6::text[], $7::text[])
-        AS r (partition, run_id, task_index, map_index, try_number, outcome, body)
-    ON CONFLICT DO NOTHING
+NEW_REPORT: Final = ("partition", *TASK_TRY.key, "outcome", "body", "queued_by")
+INSERT_REPORTS: Final = f"""
+    {TASK_REPORT.insert(NEW_REPORT)}
+    ON CONFLICT ({", ".join(TASK_TRY.key)}) WHERE outcome = 'started' DO NOTHING
 """
 
 
 async def insert_reports(conn: DatabaseConnection, reports: Sequence[tuple[int, Report]], *, incarnation: int) -> None:
     """Send reports of attempts of `incarnation` to the owners of these partitions. Call it behind the fence."""
-    rows = [(p, *r.key, r.outcome.value, msgspec.json.encode(r).decode()) for p, r in reports]
-    await conn.execute(INSERT_REPORTS, *map(list, zip(*rows, strict=True)), incarnation)
+    rows = [(p, *r.key, r.outcome.value, msgspec.json.encode(r).decode(), incarnation) for p, r in reports]
+    await conn.execute(INSERT_REPORTS, *map(list, zip(*rows, strict=True)))
 
 
 PAGE: Final = 500  # reports
@@ -95,12 +94,7 @@ async def delete_reports(conn: DatabaseConnection, ids: Collection[int]) -> None
 
 
 # Index: uq_task_report_started.
-DELETE_STARTS: Final = """
-    DELETE FROM task_report AS t
-     USING unnest($1::bigint[], $2::int[], $3::int[], $4::smallint[]) AS a (run_id, task_index, map_index, try_number)
-     WHERE t.outcome = 'started' AND t.run_id = a.run_id AND t.task_index = a.task_index
-       AND t.map_index = a.map_index AND t.try_number = a.try_number
-"""
+DELETE_STARTS: Final = f"{TASK_REPORT.delete(TASK_TRY.key)} AND t.outcome = 'started'"
 
 
 async def delete_starts(conn: DatabaseConnection, attempts: Sequence[AttemptKey]) -> None:
@@ -110,11 +104,10 @@ async def delete_starts(conn: DatabaseConnection, attempts: Sequence[AttemptKey]
 
 
 # Index: the primary key of task_instance.
-WANTED: Final = """
+WANTED: Final = f"""
     SELECT ti.run_id, ti.task_index, ti.map_index, ti.try_number
-      FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[]) AS a (run_id, task_index, map_index, try_number)
-      JOIN task_instance AS ti USING (run_id, task_index, map_index)
-     WHERE ti.try_number = a.try_number AND ti.queued_by = $5 AND ti.state IN ('queued', 'running')
+      FROM {TASK_TRY.batch(TASK_TRY.key, name="a")} JOIN task_instance AS ti USING ({", ".join(TASK_TRY.key)})
+     WHERE ti.queued_by = $5 AND ti.state IN ('queued', 'running')
 """
 
 

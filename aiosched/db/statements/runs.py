@@ -6,21 +6,22 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import asyncpg
 import msgspec
 
-from aiosched.core.graph.documents import why_unreadable
-from aiosched.core.graph.spec import DagSpec, decode_spec
+from aiosched.core.graph.spec import DagSpec, decode_spec, why_unreadable
 from aiosched.core.run.board import Instance, Run
 from aiosched.core.timetables.base import NextRun
 from aiosched.core.values.ids import as_incomplete
 from aiosched.core.values.messages import XComPairs, XComPlace, XComRef
 from aiosched.core.values.states import RunState, TaskState
+from aiosched.db.schema.tables import DAG, DAG_RUN, TASK_INSTANCE
 from aiosched.db.server.arrays import array_texts
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.errors import DagFailure, StaleRows, UnreadableRow
+from aiosched.errors import DagFailure, NumbersInUse, StaleRows, UnreadableRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +70,16 @@ class UnreadableVersion:
         return why_unreadable(self.dag_id, self.number, self.error)
 
 
-class NewRunRow(NamedTuple):
-    """A run to create."""
+class NewRun(NamedTuple):
+    """A run to create, and what only its row has."""
 
-    dag_id: str
-    run_id: str
+    run: Run
     partition: int  # negative: its task instances follow (`as_incomplete`)
-    version_id: int
-    run_type: str
     triggered_by: str
-    state: str
-    logical_date: datetime | None
-    interval_start: datetime | None
-    interval_end: datetime | None
-    run_after: datetime
-    queued_at: datetime
-    start_date: datetime | None
-    conf: str  # JSON
     created_by: int
-    backfill_id: int | None = None
-    backfill_order: int | None = None
-    partition_key: str | None = None
-    partition_date: datetime | None = None
 
 
-DAG_COLUMNS: Final = "dag_id, partition, file, version_id, is_paused, is_stale, has_import_errors, team"
+DAG_COLUMNS: Final = ", ".join(DAG.columns_of(DagRow))
 
 # Index: ix_dag_partition.
 LOAD_DAGS: Final = f"SELECT {DAG_COLUMNS} FROM dag WHERE version_id IS NOT NULL AND partition = ANY($1::smallint[])"
@@ -136,9 +122,15 @@ async def load_versions(
     return found, unreadable
 
 
-_RUN_COLUMNS: Final = """id, dag_id, run_id, version_id, run_type, state, run_after, logical_date,
-    data_interval_start, data_interval_end, queued_at, start_date, end_date, conf, reason, backfill_id,
-    backfill_order, clear_number, partition, partition_key, partition_date"""
+OF_RUN: Final = DAG_RUN.columns_of(
+    Run,
+    key="id",
+    interval_start="data_interval_start",
+    interval_end="data_interval_end",
+    is_incomplete="partition",
+)
+RUN_COLUMNS: Final = tuple(OF_RUN.values())
+_RUN_COLUMNS: Final = ", ".join(RUN_COLUMNS)
 
 
 def in_rows(partitions: Iterable[int]) -> list[int]:
@@ -228,42 +220,23 @@ async def find_runs(conn: DatabaseConnection, dag_id: str, run_ids: Sequence[str
 
 
 def _run(row: Any) -> Run:
-    state = RunState.of(row["state"], f"Run {row['run_id']!r} of DAG {row['dag_id']!r}")
+    values: dict[str, Any] = dict(zip(OF_RUN, row, strict=True))
+    values["state"] = values["stored_state"] = RunState.of(
+        row["state"], f"Run {row['run_id']!r} of DAG {row['dag_id']!r}"
+    )
+    values["is_incomplete"] = row["partition"] < 0
     try:
-        conf = msgspec.json.decode(row["conf"])
+        values["conf"] = msgspec.json.decode(row["conf"])
     except Exception as error:  # edited by hand
         raise DagFailure(row["dag_id"], f"reading run {row['run_id']}") from error
-    return Run(
-        key=row["id"],
-        dag_id=row["dag_id"],
-        run_id=row["run_id"],
-        version_id=row["version_id"],
-        run_type=row["run_type"],
-        state=state,
-        run_after=row["run_after"],
-        logical_date=row["logical_date"],
-        interval_start=row["data_interval_start"],
-        interval_end=row["data_interval_end"],
-        queued_at=row["queued_at"],
-        start_date=row["start_date"],
-        end_date=row["end_date"],
-        conf=conf,
-        reason=row["reason"],
-        backfill_id=row["backfill_id"],
-        backfill_order=row["backfill_order"],
-        clear_number=row["clear_number"],
-        is_incomplete=row["partition"] < 0,
-        partition_key=row["partition_key"],
-        partition_date=row["partition_date"],
-        stored_state=state,
-    )
+    return Run(**values)
 
 
 # Index: primary key.
-LOAD_INSTANCES: Final = """
-    SELECT run_id, task_index, map_index, state, try_number, max_tries, losses, queued_by, scheduled_at,
-           queued_at, start_date, end_date, next_at, reason
-      FROM task_instance WHERE run_id = ANY($1::bigint[]) ORDER BY run_id, task_index, map_index
+INSTANCE_COLUMNS: Final = ("run_id", *TASK_INSTANCE.columns_of(Instance, task="task_index").values())
+LOAD_INSTANCES: Final = f"""
+    SELECT {", ".join(INSTANCE_COLUMNS)}
+      FROM task_instance WHERE run_id = ANY($1::bigint[]) ORDER BY {", ".join(TASK_INSTANCE.key)}
 """
 
 
@@ -294,40 +267,51 @@ async def load_readable_instances(
     return {key: instances for key, instances in found.items() if key not in unreadable}, unreadable
 
 
-# A run that exists already (same run id or same logical date) is not changed: it is missing from the result. The
-# columns are passed as texts of arrays (arrays.py).
-INSERT_RUNS: Final = """
-    INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date,
-                         data_interval_start, data_interval_end, run_after, queued_at, start_date, conf, created_by,
-                         backfill_id, backfill_order, partition_key, partition_date)
-    SELECT dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
-           interval_end, run_after, queued_at, start_date, conf::json, created_by, backfill_id, backfill_order,
-           partition_key, partition_date
-      FROM unnest(
-        $1::text::text[], $2::text::text[], $3::text::smallint[], $4::text::bigint[], $5::text::text[],
-        $6::text::text[], $7::text::text[], $8::text::timestamptz[], $9::text::timestamptz[],
-        $10::text::timestamptz[], $11::text::timestamptz[], $12::text::timestamptz[], $13::text::timestamptz[],
-        $14::text::text[], $15::text::bigint[], $16::text::bigint[], $17::text::int[], $18::text::text[],
-        $19::text::timestamptz[]
-      )
-        AS n (dag_id, run_id, partition, version_id, run_type, triggered_by, state, logical_date, interval_start,
-              interval_end, run_after, queued_at, start_date, conf, created_by, backfill_id, backfill_order,
-              partition_key, partition_date)
-    ON CONFLICT DO NOTHING
-    RETURNING id, dag_id, run_id
+# What a run has from the beginning, besides its conf. The rest is as the table says.
+_CREATED: Final = [
+    field for field in OF_RUN if field not in ("key", "is_incomplete", "conf", "end_date", "reason", "clear_number")
+]
+_created: Final = attrgetter(*_CREATED)
+NEW_RUN: Final = ("partition", "triggered_by", "created_by", "conf", *(OF_RUN[field] for field in _CREATED))
+# A run that exists already (same run id or same logical date) is not changed: it is missing from the result.
+INSERT_RUNS: Final = f"""
+    {DAG_RUN.insert(NEW_RUN, as_texts=True)} ON CONFLICT DO NOTHING RETURNING id, dag_id, run_id
 """
 
 
-async def insert_runs(conn: DatabaseConnection, runs: Sequence[NewRunRow]) -> dict[tuple[str, str], int]:
+async def insert_runs(conn: DatabaseConnection, runs: Sequence[NewRun]) -> dict[tuple[str, str], int]:
     """Create runs; returns the keys of those that did not exist, by (dag_id, run_id).
 
     Raises StaleRows if parsing has replaced a version in the meantime: read the DAGs again.
     """
     try:
-        rows = await conn.fetch(INSERT_RUNS, *array_texts(runs, len(NewRunRow._fields)))
+        rows = await conn.fetch(INSERT_RUNS, *array_texts([_new_row(new) for new in runs], len(NEW_RUN)))
     except asyncpg.ForeignKeyViolationError as error:
         raise StaleRows(f"A DAG version was replaced while runs of it were created ({error.detail})") from error
-    return {(row["dag_id"], row["run_id"]): row["id"] for row in rows}
+    keys = {(row["dag_id"], row["run_id"]): row["id"] for row in rows}
+    await check_exist(conn, [new.run for new in runs if (new.run.dag_id, new.run.run_id) not in keys])
+    return keys
+
+
+def _new_row(new: NewRun) -> tuple[Any, ...]:
+    run, *others = new
+    return (*others, msgspec.json.encode(run.conf).decode(), *_created(run))
+
+
+# Both unique keys of a run mean that it exists. A number that is in use does not, and ends as silently.
+COUNT_EXISTING: Final = """
+    SELECT count(*) FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS n (dag_id, run_id, logical_date)
+     WHERE EXISTS (SELECT FROM dag_run AS r WHERE r.dag_id = n.dag_id
+                      AND (r.run_id = n.run_id OR r.logical_date = n.logical_date))
+"""
+
+
+async def check_exist(conn: DatabaseConnection, runs: Sequence[Any]) -> None:
+    """Raise NumbersInUse unless all of these runs, which were not inserted, exist. They have what Run has."""
+    if runs:
+        named = [[one.dag_id for one in runs], [one.run_id for one in runs], [one.logical_date for one in runs]]
+        if await conn.fetchval(COUNT_EXISTING, *named) < len(runs):
+            raise NumbersInUse("Runs were not created, because the database issued numbers for them that are in use.")
 
 
 FIND_RUN: Final = f"""
@@ -397,7 +381,9 @@ FAIL_QUEUED_RUN: Final = """
     WITH failed AS (
         UPDATE dag_run SET state = 'failed', end_date = $2, reason = $3 WHERE id = $1 AND state = 'queued' RETURNING id
     )
-    UPDATE task_instance AS ti SET state = 'skipped', start_date = $2, end_date = $2, reason = 'the run was cancelled'
+    UPDATE task_instance AS ti
+       SET state = 'skipped', start_date = $2, end_date = $2, is_stopped = true,
+           reason = CASE $3 WHEN 'expired' THEN 'the run expired' ELSE 'the run was cancelled' END
       FROM failed WHERE ti.run_id = failed.id AND ti.state IS NULL
 """
 
@@ -407,12 +393,12 @@ async def fail_queued_run(conn: DatabaseConnection, run: int, now: datetime, rea
     await conn.execute(FAIL_QUEUED_RUN, run, now, reason)
 
 
-VERSION_OF_RUN: Final = "SELECT version_id FROM dag_run WHERE id = $1"
+VERSIONOF_RUN: Final = "SELECT version_id FROM dag_run WHERE id = $1"
 
 
 async def version_of_run(conn: DatabaseConnection, run: int) -> int | None:
     """The DAG version that a run is pinned to; None for no such run."""
-    version: int | None = await conn.fetchval(VERSION_OF_RUN, run)
+    version: int | None = await conn.fetchval(VERSIONOF_RUN, run)
     return version
 
 
@@ -434,17 +420,19 @@ GET_XCOMS: Final = """
 """
 
 
-async def get_xcoms(conn: DatabaseConnection, run: int, refs: Sequence[tuple[int, XComRef]]) -> list[XComPairs | None]:
+async def get_xcoms(
+    conn: DatabaseConnection, run: int, refs: Sequence[tuple[int, XComRef]], most: int | None = None
+) -> list[XComPairs | None]:
     """For each (task index, reference) the (map index, JSON text) pairs, in index order.
 
     Of a value in remote storage, its place instead of the text.
 
-    None for each reference with values beyond the first `MOST_PULLED` bytes of all.
+    None for each reference with values beyond the first `most` (`MOST_PULLED`) bytes of all.
     """
     found: list[XComPairs | None] = [[] for _ in refs]
     indexes, keys = [index for index, _ in refs], [ref.key for _, ref in refs]
     map_indexes = [ref.map_index for _, ref in refs]
-    rows = await conn.fetch(GET_XCOMS, run, indexes, keys, map_indexes, MOST_PULLED)
+    rows = await conn.fetch(GET_XCOMS, run, indexes, keys, map_indexes, MOST_PULLED if most is None else most)
     for position, map_index, value, path, size in rows:
         pairs = found[position - 1]
         if value is None:
@@ -454,23 +442,47 @@ async def get_xcoms(conn: DatabaseConnection, run: int, refs: Sequence[tuple[int
     return found
 
 
-# The newest earlier run that has the value. Index: uq_dag_run_dag_id_logical_date, then the key.
-PREVIOUS_XCOM_RUN: Final = """
-    SELECT r.id, x.task_index
-      FROM dag_run AS this
-      JOIN dag_run AS r ON r.dag_id = this.dag_id AND r.logical_date < this.logical_date
-      JOIN dag_version AS v ON v.id = r.version_id
-      JOIN xcom AS x ON x.run_id = r.id AND x.key = $3
-     WHERE this.id = $1
-       AND x.task_index = (SELECT t.position - 1 FROM json_array_elements(v.spec -> 'tasks')
-                             WITH ORDINALITY AS t (task, position) WHERE t.task ->> 'task_id' = $2)
-     ORDER BY r.logical_date DESC LIMIT 1
+# For each reference the named run if it has the value, else the newest run that has it. Of runs without a logical date
+# run_after counts. OFFSET keeps the place of a task in a version apart: it is remembered over the runs of a version.
+# Index: uq_dag_run_dag_id_run_id; uq_dag_run_dag_id_logical_date and ix_dag_run_undated, backwards; xcom's primary key.
+_RUN_WITH_XCOM: Final = """
+    SELECT r.id, p.task_index, coalesce(r.logical_date, r.run_after) AS date, r.run_id = $2 AS is_named
+      FROM dag_run AS r
+      CROSS JOIN LATERAL (
+        SELECT t.position - 1 AS task_index
+          FROM dag_version AS v CROSS JOIN LATERAL json_array_elements(v.spec -> 'tasks')
+               WITH ORDINALITY AS t (task, position)
+         WHERE v.id = r.version_id AND t.task ->> 'task_id' = ref.task_id OFFSET 0
+      ) AS p
+     WHERE r.dag_id = $1 AND EXISTS (
+            SELECT FROM xcom AS x WHERE x.run_id = r.id AND x.task_index = p.task_index AND x.key = ref.key
+                                    AND (ref.map_index IS NULL OR x.map_index = ref.map_index)
+       )
+"""
+RUNS_WITH_XCOMS: Final = f"""
+    SELECT ref.position, found.id, found.task_index
+      FROM unnest($4::text[], $5::text[], $6::int[]) WITH ORDINALITY AS ref (task_id, key, map_index, position)
+      CROSS JOIN LATERAL (
+        ({_RUN_WITH_XCOM} AND r.run_id = $2)
+        UNION ALL
+        ({_RUN_WITH_XCOM} AND r.logical_date <= $3 ORDER BY r.logical_date DESC LIMIT 1)
+        UNION ALL
+        ({_RUN_WITH_XCOM} AND r.logical_date IS NULL AND r.run_after <= $3 ORDER BY r.run_after DESC, r.id DESC LIMIT 1)
+        ORDER BY is_named DESC NULLS LAST, date DESC, id DESC LIMIT 1
+      ) AS found
 """
 
 
-async def previous_run_with_xcom(conn: DatabaseConnection, run: int, ref: XComRef) -> tuple[int, int] | None:
-    """(run key, task index) of the newest earlier run of the same DAG that has the value."""
-    row = await conn.fetchrow(PREVIOUS_XCOM_RUN, run, ref.task_id, ref.key)
-    if row is None:
-        return None
-    return row["id"], row["task_index"]
+async def runs_with_xcoms(
+    conn: DatabaseConnection, dag_id: str, refs: Sequence[XComRef], *, run_id: str | None, until: datetime | None
+) -> list[tuple[int, int] | None]:
+    """For each reference (run key, task index) of the run of a DAG that has the value; None if none has it.
+
+    That is the run named `run_id`, else the newest whose logical date, or `run_after` without one, is at most `until`
+    (None: no other run).
+    """
+    found: list[tuple[int, int] | None] = [None] * len(refs)
+    columns = [[ref[field] for ref in refs] for field in range(3)]
+    for position, run, task_index in await conn.fetch(RUNS_WITH_XCOMS, dag_id, run_id, until, *columns):
+        found[position - 1] = run, task_index
+    return found

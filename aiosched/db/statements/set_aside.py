@@ -14,6 +14,7 @@ import msgspec
 
 from aiosched.core.run.deferral import is_trigger
 from aiosched.core.values.messages import AttemptKey, Report
+from aiosched.db.schema.tables import SET_ASIDE_REPORT, TASK_TRY
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -27,15 +28,11 @@ class SetAside(NamedTuple):
 
 
 # A report of a run that is deleted is left out: nobody waits for it. Index: the primary key of dag_run.
-SET_ASIDE: Final = """
-    INSERT INTO set_aside_report
-           (run_id, task_index, map_index, try_number, outcome, body, queued_by, failures, error, version, set_aside_at)
-    SELECT f.run_id, f.task_index, f.map_index, f.try_number, f.outcome, f.body::json, f.queued_by, f.failures, f.error,
-           $1, $2
-      FROM unnest($3::bigint[], $4::int[], $5::int[], $6::smallint[], $7::text[], $8::text[], $9::bigint[], $10::int[],
-                  $11::text[])
-        AS f (run_id, task_index, map_index, try_number, outcome, body, queued_by, failures, error)
-      JOIN dag_run AS r ON r.id = f.run_id
+_GIVEN: Final = (*TASK_TRY.key, "outcome", "body", "queued_by", "failures", "error")
+SET_ASIDE: Final = f"""
+    INSERT INTO set_aside_report ({", ".join(_GIVEN)}, version, set_aside_at)
+    SELECT {", ".join("f." + SET_ASIDE_REPORT.read(column) for column in _GIVEN)}, $1, $2
+      FROM {SET_ASIDE_REPORT.batch(_GIVEN, 3, name="f")} JOIN dag_run AS r ON r.id = f.run_id
 """
 
 

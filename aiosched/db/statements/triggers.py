@@ -19,6 +19,8 @@ from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.messages import Deferral, Resume
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import NOTHING, is_sealed, opened, sealed
+from aiosched.db.schema.table import same
+from aiosched.db.schema.tables import DEFERRED_TRIGGER
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import ConfigError, Refused
 
@@ -80,31 +82,19 @@ def deferral_row(run: int, instance: Instance, waited: Deferred) -> DeferralRow:
 
 
 # Index: primary keys. A task that defers again replaces its row; `deferral` keeps when it waited.
-STORE_DEFERRALS: Final = """
+STORE_DEFERRALS: Final = f"""
     WITH d AS (
         SELECT *, event IS NULL AND error IS NULL AS waits
-          FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[],
-                      $8::timestamptz[], $9::boolean[], $10::text[], $11::text[], $12::boolean[])
-            AS d (run_id, task_index, map_index, classpath, kwargs, next_method, next_kwargs, timeout_at,
-                  holds_pool, event, error, timed_out)
+          FROM {DEFERRED_TRIGGER.batch(DeferralRow._fields, name="d")}
     ), began AS (
         INSERT INTO deferral (run_id, task_index, map_index, try_number, since)
         SELECT d.run_id, d.task_index, d.map_index, ti.try_number, now()
           FROM d JOIN task_instance AS ti USING (run_id, task_index, map_index) WHERE d.waits
     ), ended AS (
         UPDATE deferral AS f SET until = now() FROM d
-         WHERE NOT d.waits AND f.run_id = d.run_id AND f.task_index = d.task_index AND f.map_index = d.map_index
-           AND f.until IS NULL
+         WHERE NOT d.waits AND {same(DEFERRED_TRIGGER.key, "f", "d")} AND f.until IS NULL
     )
-    INSERT INTO deferred_trigger (run_id, task_index, map_index, classpath, kwargs, next_method, next_kwargs,
-                                  timeout_at, holds_pool, event, error, timed_out)
-    SELECT run_id, task_index, map_index, classpath, kwargs::json, next_method, next_kwargs::json, timeout_at,
-           holds_pool, event::json, error, timed_out
-      FROM d
-    ON CONFLICT (run_id, task_index, map_index) DO UPDATE
-       SET classpath = excluded.classpath, kwargs = excluded.kwargs, next_method = excluded.next_method,
-           next_kwargs = excluded.next_kwargs, timeout_at = excluded.timeout_at, holds_pool = excluded.holds_pool,
-           event = excluded.event, error = excluded.error, timed_out = excluded.timed_out
+    {DEFERRED_TRIGGER.upsert(DeferralRow._fields, source="d")}
 """
 
 
@@ -124,11 +114,7 @@ async def store_deferrals(
     await conn.execute(STORE_DEFERRALS, *map(list, zip(*stored, strict=True)))
 
 
-DELETE_DEFERRALS: Final = """
-    DELETE FROM deferred_trigger AS t
-     USING unnest($1::bigint[], $2::int[], $3::int[]) AS d (run_id, task_index, map_index)
-     WHERE t.run_id = d.run_id AND t.task_index = d.task_index AND t.map_index = d.map_index
-"""
+DELETE_DEFERRALS: Final = DEFERRED_TRIGGER.delete(DEFERRED_TRIGGER.key)
 
 
 async def delete_deferrals(conn: DatabaseConnection, instances: Sequence[tuple[int, int, int]]) -> None:
@@ -136,10 +122,8 @@ async def delete_deferrals(conn: DatabaseConnection, instances: Sequence[tuple[i
     await conn.execute(DELETE_DEFERRALS, *map(list, zip(*instances, strict=True)))
 
 
-LOAD_DEFERRALS: Final = """
-    SELECT run_id, task_index, map_index, classpath, kwargs, next_method, next_kwargs, timeout_at, holds_pool, event,
-           error, timed_out
-      FROM deferred_trigger WHERE run_id = ANY($1::bigint[])
+LOAD_DEFERRALS: Final = f"""
+    SELECT {", ".join(DeferralRow._fields)} FROM deferred_trigger WHERE run_id = ANY($1::bigint[])
 """
 
 

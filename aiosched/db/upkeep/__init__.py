@@ -1,1 +1,1 @@
-"""Named statements that keep the rows in order: removing DAGs and old history, counting again, files without XComs."""
+"""What keeps the rows in order: removing DAGs and old history, counting again, files without XComs, backups."""

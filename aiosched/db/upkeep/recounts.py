@@ -35,16 +35,16 @@ COUNT_HELD: Final = """
 Place = tuple[int, int]  # version, task index
 
 
-class Held(NamedTuple):
+class PoolUse(NamedTuple):
     """What one snapshot says: the use of each pool, and the number of instances that hold slots."""
 
     used: dict[str, int]
     holders: dict[Place, int]
 
 
-async def count_held(conn: DatabaseConnection) -> Held:
+async def count_held(conn: DatabaseConnection) -> PoolUse:
     """The use of all pools, and how many instances of each task hold slots, in one snapshot."""
-    held = Held({}, {})
+    held = PoolUse({}, {})
     for pool, version, task, number in await conn.fetch(COUNT_HELD, sorted(HOLDING_SLOT)):
         if pool is not None:
             held.used[pool] = number
@@ -120,7 +120,7 @@ async def add_leases(conn: DatabaseConnection, partitions: Sequence[int]) -> Non
 # here: their rows are deleted when they are read.
 OF_RUNS: Final = (
     "xcom", "callback_outbox", "deadline", "deferral", "try_source", "task_try", "task_note", "task_state",
-    "human_input", "rendered_fields", "map_label",
+    "human_input", "rendered_fields", "unwritten_log", "map_label",
     "task_instance",
 )  # fmt: skip
 MOST_RUNS: Final = 500  # looked at in one step

@@ -1,6 +1,6 @@
 """Statements about files in remote storage that no XCom refers to: reserved by attempts, or to be removed.
 
-No decisions live here. Triggers on `xcom` keep the table in step with it (migration 0010).
+No decisions live here. Triggers on `xcom` keep the table in step with it (migrations/versions).
 """
 
 from __future__ import annotations

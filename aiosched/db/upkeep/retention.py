@@ -18,10 +18,9 @@ from typing import Any, Final, NamedTuple
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.failures import is_of_database
 from aiosched.db.statements.dags import DELETE_VERSIONS, unused_versions
 from aiosched.db.statements.schedules import BY_TIMETABLE
-from aiosched.errors import DatabaseError
 
 RUNS_PER_BATCH: Final = 50
 _ROWS_PER_BATCH: Final = 5_000
@@ -79,7 +78,7 @@ class Removed:
     task_instances: int = 0
     tries: int = 0
     xcoms: int = 0
-    commands: int = 0
+    requests: int = 0
     backfills: int = 0
     asset_partitions: int = 0
     asset_events: int = 0
@@ -146,7 +145,7 @@ TAKE_RUN: Final = f"""
 """
 _OF_RUNS: Final = (
     "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "rendered_fields", "task_try",
-    "task_note", "task_state", "human_input", "map_label", "task_instance",
+    "task_note", "task_state", "human_input", "map_label", "unwritten_log", "task_instance",
 )  # fmt: skip
 
 # What has expired, whatever $1 is. Indexes: ix_task_state_expires_at, ix_asset_state_expires_at.
@@ -154,8 +153,8 @@ _EXPIRED: Final = "expires_at <= now() AND $1::timestamptz IS NOT NULL AND ($2::
 
 # Everything else by kind: the table, the column that identifies a row, and the condition for old rows.
 _REST: Final = {
-    "commands": (
-        "command",
+    "requests": (
+        "request",
         "id",
         "state <> 'waiting' AND created_at < $1 AND ($2::smallint[] IS NULL OR coalesce(partition, 0) = ANY($2))",
     ),
@@ -208,7 +207,7 @@ _OLD_VERSIONS: Final = """
 
 async def count_old(db: Database, before: datetime, *, count_logs: OfRuns | None = None) -> Removed:
     """What `clean` would remove. `count_logs` is called for the log files of runs, page by page."""
-    async with db.acquire() as conn:
+    async with db.acquire(unhurried=True) as conn:
         found = Removed(*await conn.fetchrow(_COUNT_RUNS, before, None))
         found.versions = await conn.fetchval(_COUNT_VERSIONS, before, None)
         after = 0
@@ -276,7 +275,7 @@ async def clean(
     for kind, (remove, most) in kinds.items():
         while kind not in but and (left is None or left > 0):
             try:
-                async with db.transaction() as conn:
+                async with db.transaction(unhurried=True) as conn:
                     number = await remove(conn, before, partitions)
             except Exception as error:
                 _keep(failed, error, kind, f"old {kind.replace('_', ' ')}")
@@ -295,13 +294,13 @@ async def _remove_batch(
     """Remove one batch of runs; returns what was removed, and the last of them. None: there was nothing to remove."""
     rows: list[Any] = []
     try:
-        async with db.transaction() as conn:
+        async with db.transaction(unhurried=True) as conn:
             rows += await conn.fetch(
                 batch.statement, batch.before, batch.partitions, *batch.after, RUNS_PER_BATCH, batch.left_out
             )
             removed = await _remove_runs(conn, rows, remove_logs)
     except Exception as error:
-        if failed is None or not rows or _is_about_database(error):
+        if failed is None or not rows or is_of_database(error):
             raise
         removed = await _remove_each(db, batch, rows, remove_logs, failed)
     return (removed, _Place(rows[-1]["at"], rows[-1]["id"])) if rows else None
@@ -314,7 +313,7 @@ async def _remove_each(
     removed = Removed()
     for row in rows:
         try:
-            async with db.transaction() as conn:
+            async with db.transaction(unhurried=True) as conn:
                 one = await conn.fetch(TAKE_RUN, batch.before, batch.partitions, row["id"])
                 removed.add(await _remove_runs(conn, one, remove_logs))
         except Exception as error:
@@ -324,13 +323,9 @@ async def _remove_each(
 
 def _keep(failed: list[NotRemoved] | None, error: Exception, key: int | str, what: str) -> None:
     """Add what cannot be removed to `failed`; raises a failure of the database, and any if there is no such list."""
-    if failed is None or _is_about_database(error):
+    if failed is None or is_of_database(error):
         raise error
     failed.append(NotRemoved(key, what, error))
-
-
-def _is_about_database(error: Exception) -> bool:
-    return isinstance(error, DatabaseError) or is_retryable(error)
 
 
 async def _remove_runs(conn: DatabaseConnection, rows: Sequence[Any], remove_logs: OfRuns | None) -> Removed:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, Outlet, outlet_of
+from aiosched.authoring.runtime.xcom_values import write_data
 from aiosched.core.values.messages import AssetTouch, RunInfo, TaskServices
 from aiosched.executors.attempt.results import encode_xcom
 
@@ -61,7 +62,7 @@ def _touch(
     return AssetTouch(
         name=name,
         uri=uri or name,
-        extra=encode_xcom(f"extra of asset {name}", extra, limit) if extra else "{}",
+        extra=encode_xcom(f"extra of asset {name}", extra, limit, write=write_data) if extra else "{}",
         alias=declared.name if isinstance(declared, AssetAlias) else None,
         partition_key=key,
         partition_date=run.partition_date if key == run.partition_key else None,

@@ -12,6 +12,7 @@ import importlib
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from types import FrameType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from aiosched.authoring.dag.sources import finder
 from aiosched.authoring.runtime.context import Context, current_context
 from aiosched.authoring.runtime.services import Services, offering
 from aiosched.authoring.runtime.task_instance import TaskInstance
-from aiosched.authoring.tasks.shown_fields import shown_fields_json
+from aiosched.authoring.tasks.shown_values import shown_fields_json
 from aiosched.authoring.tasks.task_context import build_context, build_run_context
 from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.authoring.triggers.endings import TaskEndEvent
@@ -40,13 +41,13 @@ from aiosched.core.values.messages import (
 from aiosched.errors import AioschedError, DagError
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.driven import in_thread
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.logs import AttemptLog, current_log
 from aiosched.executors.attempt.loop_watch import line_of
 from aiosched.executors.attempt.results import collect_xcoms
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, TimeLimit
 from aiosched.executors.attempt.secret_conf import with_secrets
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -61,14 +62,14 @@ KILL_GRACE: Final = 30.0  # seconds for on_kill, and for cleanup, of a trigger (
 def execution_of(
     attempt: Attempt,
     services: TaskServices,
-    surroundings: Surroundings,
+    environment: AttemptEnvironment,
     *,
     blocking: Callable[[Coroutine[Any, Any, Any]], Any],
     time_limit: TimeLimit | None = None,
 ) -> Execution:
     """The execution of a try or a callback; for triggers see `TriggerExecution`."""
     kind = CallbackExecution if attempt.callback is not None else Execution
-    return kind(attempt, services, surroundings, blocking=blocking, time_limit=time_limit)
+    return kind(attempt, services, environment, blocking=blocking, time_limit=time_limit)
 
 
 class TriggerExecution(Execution):
@@ -92,7 +93,13 @@ class TriggerExecution(Execution):
         assert deferral is not None
         self._file = current_log.get()
         self.trigger = trigger = await self._load(deferral, dags)
-        trigger.task_instance = TaskInstance(self.attempt, None, self._services, self._blocking)  # type: ignore[arg-type] # its task is not loaded
+        trigger.task_instance = TaskInstance(
+            self.attempt,
+            None,  # type: ignore[arg-type] # its task is not loaded
+            self._services,
+            self._blocking,
+            read_remote=partial(self._environment.read_xcom, on_loop=True),
+        )
         with offering(Services(self._services, self.attempt.key.run, self._blocking)):
             try:
                 event = await (self._every_event(trigger) if self.attempt.watches else _first_event(trigger))
@@ -151,7 +158,7 @@ class TriggerExecution(Execution):
 
     async def _end_task(self, event: TaskEndEvent, dags: DagSource) -> Report:
         """The report of a trigger that ends its task: the same as a worker's report."""
-        limit = self._surroundings.xcom_limits
+        limit = self._environment.xcom_limits
         found = collect_xcoms(None, event.xcoms.items(), push_result=False, multiple_outputs=False, limit=limit)
         xcoms = await self._stored(found)
         assets: tuple[AssetTouch, ...] = ()
@@ -170,7 +177,7 @@ class TriggerExecution(Execution):
         if task is None or not task.outlets:
             return ()
         names = await check_assets(task, self._services, self.attempt.key.run)
-        return touches(OutletEvents(task.outlets), names, run, limit=self._surroundings.max_xcom_bytes)
+        return touches(OutletEvents(task.outlets), names, run, limit=self._environment.max_xcom_bytes)
 
     async def _load(self, deferral: Deferral, dags: DagSource) -> BaseTrigger:
         run, module_name = self.attempt.run, deferral.classpath.rpartition(".")[0]
@@ -268,7 +275,7 @@ class CallbackExecution(Execution):
             if self.attempt.is_async:
                 await ti.load_remote()
             operator = await in_thread(task.render, context)  # it may ask and wait: not on a loop
-        return self._report(Outcome.SUCCESS, rendered=shown_fields_json(operator, self._surroundings.max_field_length))
+        return self._report(Outcome.SUCCESS, rendered=shown_fields_json(operator, self._environment.max_field_length))
 
     async def _notify_missed_slas(self, call: CallbackCall, dag: DAG, context: Context) -> None:
         """Call the DAG's `sla_miss_callback`, and send the mail; the misses are fetched now (23.3)."""

@@ -3,9 +3,11 @@
 With each attempt the scheduler sends the newest source that it knows (`RunInfo.source_hash`, `RunInfo.modules`). If a
 file was imported with a different source, it is checked: if it, or a module of the DAGs folder, has changed since, the
 cached modules are dropped and imported again. If nothing has changed, as when the folder of this machine lags behind,
-the cached DAG runs. The DAG records its source. What an import has read besides (data files, modules outside of the
-folder) is on no list of the scheduler, and is checked before each attempt. If the scheduler knows a newer version of a
-DAG with the same source, its file has read something else, and is imported again, too.
+the cached DAG runs. The DAG records its source. At most once a second a file is checked although the scheduler has
+nothing new: parsing may take long to begin, as after hours without an edit on a busy machine. If such an edit cannot be
+imported, what the scheduler knows goes on. What an import has read besides (data files, modules outside of the folder)
+is on no list of the scheduler, and is checked before each attempt. If the scheduler knows a newer version of a DAG with
+the same source, its file has read something else, and is imported again, too.
 
 The code of a version of a bundle is in a folder of its own (`RunInfo.bundle_version`). It never changes, so nothing of
 the above happens there.
@@ -30,16 +32,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from aiosched.airflow.finder import install
 from aiosched.authoring.base.file_stamps import read_whole
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
+from aiosched.authoring.base.settings import defaults as defaults_in_use
 from aiosched.authoring.dag.import_turns import AnotherInUse, ImportTurns
 from aiosched.authoring.dag.loader import drop_files, load_file
 from aiosched.authoring.dag.reads import noting_reads
 from aiosched.authoring.dag.sources import ParkedModules, digest_of, finder, source_hash
 from aiosched.authoring.runtime.lookups import answering
-from aiosched.bundles.kinds import places_of
 from aiosched.bundles.names import path_in
-from aiosched.bundles.places import CodeKey, CodePlaces
+from aiosched.bundles.places import CodeKey, CodePlaces, places_of
 from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import RunInfo
 from aiosched.errors import AioschedError, AttemptStopped
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     from aiosched.config import Settings
 
 MOST_CODES: Final = 8  # folders whose imports a process keeps
-CHECK_AGAIN: Final = 1.0  # seconds between checks of a file that differs from the scheduler's source
+CHECK_AGAIN: Final = 1.0  # seconds between checks of a file, if the scheduler has no newer source
 VALUES_LAST: Final = 30.0  # seconds until values that files have read are compared with those of now
 NEVER_ASKED: Final = "-"  # no source hash: a file that was imported, but has not run yet
 TOO_EARLY: Final = "asked for a variable or a connection that could not be read: it is imported with its first task"
@@ -75,18 +78,26 @@ class _Imported:
     checked_at: float = 0.0  # monotonic second
 
     def serves(self, run: RunInfo, now: float) -> bool:
-        """Whether it matches the request of `run`, as far as known without reading files."""
-        is_same = self.asked == run.source_hash and (self.ran == self.asked or now - self.checked_at < CHECK_AGAIN)
-        return is_same and not self.precedes(run)
+        """Whether it matches the request of `run`, and need not be compared with the files again."""
+        return self.was_asked(run) and now - self.checked_at < CHECK_AGAIN
+
+    def was_asked(self, run: RunInfo) -> bool:
+        """Whether it was imported for what `run` requests: the scheduler knows nothing newer."""
+        return self.asked == run.source_hash and not self.precedes(run)
+
+    def reads_changes(self) -> bool:
+        """Whether a file has changed that the scheduler does not know, or that functions may have imported."""
+        used_later = self.used_later
+        return finder.has_unlisted_changes() or (bool(used_later) and finder.has_changed_for(used_later))
 
     def precedes(self, run: RunInfo) -> bool:
         """Whether there is a newer version of the DAG than at the import."""
         number = run.code_version or run.version
         return self.versions.get(run.dag_id, number) < number
 
-    def answer(self, run: RunInfo, modules: Mapping[str, str]) -> None:
+    def answer(self, run: RunInfo, modules: Mapping[str, str], checked_at: float) -> None:
         """Record the source that `run` requested, and the one it gets, with the hashes of its modules."""
-        self.asked, self.checked_at = run.source_hash, time.monotonic()
+        self.asked, self.checked_at = run.source_hash, checked_at
         self.versions.setdefault(run.dag_id, run.code_version or run.version)
         self.ran = source_hash({self.source: self.digest, **modules})
         for dag in self.dags.values():
@@ -102,6 +113,7 @@ class _Code:
     files: dict[str, _Imported] = field(default_factory=dict)
     parked: ParkedModules | None = None  # its modules, while others are in use
     values: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # what its files have read
+    compared_at: float = float("-inf")  # when the modules of all files were compared last; monotonic second
     asks_too_early: bool = False  # a file that was imported for a run that does not exist yet got no answer
     values_at: float = 0.0  # when these were compared with the scheduler's; monotonic second
     early: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = field(
@@ -151,6 +163,7 @@ class FileDags:
         finder.tracks_others |= owns_process
         if defaults is not None:
             use_defaults(defaults)
+        install(defaults_in_use().airflow)
         self._places = places or CodePlaces({"": str((root or Path()).absolute())})
         self.import_timeout, self._time_limit = import_timeout, time_limit
         self.seconds = 0.0  # total time of all imports
@@ -175,9 +188,7 @@ class FileDags:
             return None
         if code.is_fixed:
             return imported.dags.get(run.dag_id) if code.root.is_dir() else None  # somebody may have removed it
-        if not imported.serves(run, time.monotonic()) or finder.has_unlisted_changes():
-            return None
-        if imported.used_later and finder.has_changed_for(imported.used_later):
+        if not imported.serves(run, time.monotonic()) or imported.reads_changes():
             return None
         return imported.dags.get(run.dag_id)
 
@@ -218,7 +229,19 @@ class FileDags:
         with self._locks.setdefault((run.code, run.file), threading.Lock()):
             if (found := self.cached(run)) is not None:
                 return found
-            return self._load(run, run.file)
+            code = self._used.get(run.code)
+            files = {} if code is None or code.is_fixed else dict(code.files)
+            try:
+                return self._load(run, run.file)
+            except DagUnavailable:
+                before = files.get(run.file)
+                if code is None or before is None or not before.was_asked(run) or run.dag_id not in before.dags:
+                    raise
+                # An edit that cannot be used, and that nobody has asked for: what was imported goes on.
+                before.checked_at = time.monotonic()
+                for name, imported in files.items():
+                    code.files.setdefault(name, imported)
+                return before.dags[run.dag_id]
 
     async def warm(self, run: RunInfo) -> None:
         """Import the file of a run that is expected, and compute what first attempts of its tasks need.
@@ -285,8 +308,17 @@ class FileDags:
         """Whether modules, data or values have changed with which files were imported."""
         imported = code.files.get(run.file or "")
         is_older = imported is not None and imported.precedes(run)
-        has_changed = not code.is_fixed and (is_older or self._turns.is_mixed or finder.has_changed())
+        has_changed = not code.is_fixed and (is_older or self._turns.is_mixed or self._modules_have_changed(code, run))
         return has_changed or self._values_have_changed(code, run)
+
+    def _modules_have_changed(self, code: _Code, run: RunInfo) -> bool:
+        """Compare them, unless that was just done and the scheduler knows nothing newer."""
+        imported, now = code.files.get(run.file or ""), time.monotonic()
+        is_compared = now - code.compared_at < CHECK_AGAIN
+        if is_compared and imported is not None and imported.was_asked(run) and not imported.reads_changes():
+            return False
+        code.compared_at = now
+        return finder.has_changed()
 
     def _current(self, code: _Code, run: RunInfo, file: str) -> _Imported:
         """The file as it is now, imported if it was not."""
@@ -306,7 +338,7 @@ class FileDags:
             if finder.forgotten != known or not (code.is_fixed or is_second or all(digests.values())):
                 return False
             code.files[file] = imported
-            imported.answer(run, digests)
+            imported.answer(run, digests, time.monotonic() if code.is_fixed else code.compared_at)
         return True
 
     def _dag_in(self, imported: _Imported, run: RunInfo, file: str) -> DAG:

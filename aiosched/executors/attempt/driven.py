@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Driven(Coroutine[Any, Any, T]):
+class DrivenCoroutine(Coroutine[Any, Any, T]):
     """A coroutine for an asyncio task: a GeneratorExit from an awaited object arrives as a RuntimeError."""
 
     __slots__ = ("inner",)

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, TextIO
 
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Attempt
-from aiosched.executors.attempt.log_files import log_path
-from aiosched.executors.attempt.log_opening import LogDeed, RemoteLogFiles
+from aiosched.core.values.unwritten import UnwrittenLog
+from aiosched.executors.attempt.log_opening import LogOperation, RemoteLogFiles
 from aiosched.remote import pending
+from aiosched.remote.log_files import log_path
 from aiosched.remote.plain_files import create_plain
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ class AttemptLog:
     """The log file of one attempt, at most `limit` bytes plus one line that marks the truncation.
 
     Secrets become `***` on the way (core/values/masking.py); in the output of child processes, when the log is closed.
-    Safe to use from several threads. A full disk loses lines, never the attempt.
+    Safe to use from several threads. A full disk loses lines, never the attempt: see `unwritten`.
     """
 
     __slots__ = (
         "_closed", "_decoders", "_fd", "_files", "_folder", "_partial", "_room", "_shared", "_uploaded", "attempt",
+        "unwritten",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +73,7 @@ class AttemptLog:
         self._shared = False  # whether other processes also write to the file
         self._partial: dict[str, str] | None = None
         self._decoders: dict[str, codecs.IncrementalDecoder] | None = None
+        self.unwritten: UnwrittenLog | None = None  # what follows a failure to write is not written either
 
     @property
     def begun(self) -> bool:
@@ -117,16 +120,24 @@ class AttemptLog:
             self._write(data if data.endswith(b"\n") else data + b"\n")
 
     def fileno(self) -> int:
-        """The open file, for a child process that gets `sys.stdout` explicitly."""
-        fd = self._open()
-        if fd is None:
-            raise io.UnsupportedOperation("this attempt has no log file")
-        if self._uploaded and not self._shared and self._folder is not None:
-            if self._files is not None:
-                self._files.tell(LogDeed.HOLD, self.attempt)
-            else:
-                pending.hold(self._folder, log_path(self._folder, self.attempt), os.fstat(fd).st_size)
-        self._shared = True
+        """The open file, for a child process that gets `sys.stdout` explicitly; /dev/null if it cannot be written."""
+        try:
+            fd = self._open()
+            if fd is None:
+                raise io.UnsupportedOperation("this attempt has no log file")
+            if self._uploaded and not self._shared and self._folder is not None:
+                if self._files is not None:
+                    self._files.tell(LogOperation.HOLD, self.attempt)
+                else:
+                    pending.hold(self._folder, log_path(self._folder, self.attempt), os.fstat(fd).st_size)
+            self._shared = True
+        except io.UnsupportedOperation:
+            raise
+        except OSError as error:
+            self._fail(error)
+            if self._fd is None:
+                self._fd = os.open(os.devnull, os.O_WRONLY)
+            return self._fd
         return fd
 
     def close(self) -> None:
@@ -144,22 +155,25 @@ class AttemptLog:
             fd, self._fd = self._fd, None
             if self._shared and self._files is not None:
                 self._mask_shared(fd, self._files)
-            os.close(fd)
-            if self._shared and self._folder is not None and self._files is None:
-                path = log_path(self._folder, self.attempt)
-                changed = bool(secrets) and _redact_file(path)
-                if self._uploaded:
-                    pending.release(self._folder, path, changed=changed)
+            try:
+                os.close(fd)  # a server of files may say only now that it has no room
+                if self._shared and self._folder is not None and self._files is None:
+                    path = log_path(self._folder, self.attempt)
+                    changed = bool(secrets) and _redact_file(path)
+                    if self._uploaded:
+                        pending.release(self._folder, path, changed=changed)
+            except OSError as error:
+                self._fail(error)
 
     def _mask_shared(self, fd: int, files: RemoteLogFiles) -> None:
         """Mask what other processes wrote, in the open file: its folder belongs to another user."""
         try:
             changed = bool(secrets) and _redact_in_place(fd)
             if self._uploaded:
-                files.tell(LogDeed.AGAIN if changed else LogDeed.RELEASE, self.attempt)
+                files.tell(LogOperation.AGAIN if changed else LogOperation.RELEASE, self.attempt)
         except OSError as error:
             name = f"{self.attempt.run.dag_id}.{self.attempt.task_id}"
-            _write_to_console(f"the log of {name} may hold secrets, because it cannot be written again: {error}")
+            write_to_console(f"the log of {name} may hold secrets, because it cannot be written again: {error}")
 
     def _write(self, data: bytes) -> None:
         if len(data) > self._room:
@@ -168,14 +182,21 @@ class AttemptLog:
             self._room = 0
         else:
             self._room -= len(data)
-        try:
-            if (fd := self._open()) is not None:
-                os.write(fd, data)
-        except OSError as error:
-            self._closed = True
-            _write_to_console(f"the log of {self.attempt.run.dag_id}.{self.attempt.task_id} cannot be written: {error}")
+        if self.unwritten is None:
+            try:
+                if (fd := self._open()) is not None:
+                    while (written := os.write(fd, data)) < len(data):
+                        data = data[written:]
+                data = b""
+            except OSError as error:
+                self._fail(error)
+        if self.unwritten is not None:
+            self.unwritten.add(data)
         if self._room <= 0:
             self._closed = True
+
+    def _fail(self, error: OSError) -> None:
+        self.unwritten = self.unwritten or UnwrittenLog(error)
 
     def _open(self) -> int | None:
         if self._fd is None and self._folder is not None:
@@ -219,7 +240,7 @@ def _open_announced(folder: Path, path: Path, flags: int) -> int:
         except FileNotFoundError:  # it was removed after it was uploaded: the log continues in a new file
             pass
         except OSError as error:
-            _write_to_console(f"the log {path} is not uploaded: {error}")
+            write_to_console(f"the log {path} is not uploaded: {error}")
             return fd
         os.close(fd)
     return _open_file(path, flags)
@@ -241,7 +262,7 @@ def _redact_file(path: Path) -> bool:
             clean.unlink()
     except OSError as error:
         clean.unlink(missing_ok=True)
-        _write_to_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
+        write_to_console(f"the log {path} may hold secrets, because it cannot be written again: {error}")
         return False
     return changed
 
@@ -416,6 +437,7 @@ class TaskLoggerCapture:
             cls._router = None
 
 
-def _write_to_console(text: str) -> None:
+def write_to_console(text: str) -> None:
+    """Say something that has no log to be in, if this process has a console."""
     if sys.__stderr__ is not None and not sys.__stderr__.closed:
         sys.__stderr__.write(text + "\n")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiosched.core.values.messages import Attempt
 
 
-class Again(NamedTuple):
+class Retry(NamedTuple):
     """Whether a failed try can be retried, and after how many seconds (None: the task's retry delay)."""
 
     allowed: bool = True
@@ -25,23 +25,23 @@ class Again(NamedTuple):
     reason: str | None = None  # to log
 
 
-def ask(policy: RetryPolicy | RetryFunction, error: BaseException, context: Context, attempt: Attempt) -> Again:
+def ask(policy: RetryPolicy | RetryFunction, error: BaseException, context: Context, attempt: Attempt) -> Retry:
     """The decision of a policy; raises its errors, and TypeError for an invalid decision."""
     if isinstance(policy, RetryPolicy):
         return _decided(policy.evaluate(error, attempt.key.try_number, attempt.max_tries, context))
     answer = policy(error, context)
     if answer is None or isinstance(answer, bool):
-        return Again(answer is not False)
+        return Retry(answer is not False)
     seconds = answer.total_seconds() if isinstance(answer, timedelta) else answer
     if not isinstance(seconds, int | float) or not math.isfinite(seconds) or seconds < 0:
         raise TypeError(
             f"The retry_policy returned {answer!r}: return False (do not retry), a timedelta not below zero (retry "
             "after it), or None (as the task's options say)."
         )
-    return Again(seconds=float(seconds))
+    return Retry(seconds=float(seconds))
 
 
-def _decided(decision: object) -> Again:
+def _decided(decision: object) -> Retry:
     if not isinstance(decision, RetryDecision):
         raise TypeError(f"The retry_policy returned {decision!r}: return a RetryDecision.")
     delay = decision.retry_delay if decision.action is RetryAction.RETRY else None
@@ -49,4 +49,4 @@ def _decided(decision: object) -> Again:
         raise TypeError(f"The retry_policy returned retry_delay={delay!r}: give a timedelta not below zero.")
     seconds = None if delay is None else delay.total_seconds()
     allowed = decision.action is not RetryAction.FAIL
-    return Again(allowed, seconds, f"{decision.action.value}: {decision.reason}" if decision.reason else None)
+    return Retry(allowed, seconds, f"{decision.action.value}: {decision.reason}" if decision.reason else None)

@@ -19,6 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.plugins.listeners import call
+from aiosched.authoring.plugins.loading import loaded_plugins
 from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.tasks.links import push_links
@@ -26,7 +28,7 @@ from aiosched.authoring.tasks.nesting import map_length
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import load_previous_run
 from aiosched.authoring.tasks.rendering import render_label
-from aiosched.authoring.tasks.shown_fields import shown_fields_json
+from aiosched.authoring.tasks.shown_values import shown_fields_json
 from aiosched.authoring.tasks.task_context import build_context
 from aiosched.authoring.triggers.encoding import deferral_of
 from aiosched.core.run.code import newer_code
@@ -43,6 +45,7 @@ from aiosched.core.values.messages import (
 )
 from aiosched.core.values.retries import may_retry
 from aiosched.core.values.states import TaskState
+from aiosched.core.values.unwritten import UnwrittenLog
 from aiosched.errors import (
     AioschedError,
     AttemptStopped,
@@ -57,14 +60,13 @@ from aiosched.errors import (
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.blocking import WouldBlock
 from aiosched.executors.attempt.driven import in_thread, run_alone
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.failures import details_of, presentable, reason_of, timeout_reason
-from aiosched.executors.attempt.listening import listeners_of
-from aiosched.executors.attempt.logs import current_log
+from aiosched.executors.attempt.logs import current_log, write_to_console
 from aiosched.executors.attempt.plans import AttemptPlan, plan_of
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
-from aiosched.executors.attempt.retry_policies import Again, ask
+from aiosched.executors.attempt.retry_policies import Retry, ask
 from aiosched.executors.attempt.secret_conf import with_secrets
-from aiosched.executors.attempt.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -120,15 +122,30 @@ class Execution:
     """
 
     __slots__ = (
-        "_blocking", "_driver", "_plan", "_services", "_surroundings", "_ti", "_time_limit", "attempt", "context",
-        "interruptible", "map_label", "on_rendered", "operator", "source", "started_at", "stop_requested", "task",
+        "_blocking",
+        "_driver",
+        "_environment",
+        "_plan",
+        "_services",
+        "_ti",
+        "_time_limit",
+        "attempt",
+        "context",
+        "interruptible",
+        "map_label",
+        "on_rendered",
+        "operator",
+        "source",
+        "started_at",
+        "stop_requested",
+        "task",
     )  # fmt: skip
 
     def __init__(
         self,
         attempt: Attempt,
         services: TaskServices,
-        surroundings: Surroundings,
+        environment: AttemptEnvironment,
         *,
         blocking: Callable[[Coroutine[Any, Any, Any]], Any],
         time_limit: TimeLimit | None = None,
@@ -146,14 +163,24 @@ class Execution:
         self._ti: TaskInstance | None = None
         self._plan: AttemptPlan | None = None  # of its task, once known
         self._driver: asyncio.Task[Any] | None = None  # the asyncio task that drives it, on a loop
-        self._services, self._surroundings = services, surroundings
+        self._services, self._environment = services, environment
         self._blocking, self._time_limit = blocking, time_limit
 
     async def run(self, dags: DagSource) -> Report:
         """Execute the attempt and return its one final report."""
-        log = self._surroundings.new_log(self.attempt)
+        log = self._environment.new_log(self.attempt)
         token = current_log.set(log)
         self._driver = _current_task()
+        try:
+            report = await self._concluded(dags)
+        finally:
+            current_log.reset(token)
+            log.close()
+        if log.unwritten is not None:
+            await self._tell_unwritten(log.unwritten)
+        return report
+
+    async def _concluded(self, dags: DagSource) -> Report:
         try:
             try:
                 self.interruptible = True
@@ -173,9 +200,17 @@ class Execution:
                 raise
             reason = f"aiosched could not finish it ({reason_of(error)}): this is a bug in aiosched"
             return self._report(Outcome.FAILED, reason=reason, details=details_of(error))
-        finally:
-            current_log.reset(token)
-            log.close()
+
+    async def _tell_unwritten(self, log: UnwrittenLog) -> None:
+        """Say that output is lost; the report stays as it is, whatever comes of that."""
+        try:
+            told = log.told(self.attempt, self._environment.hostname)
+            await self._services.call(self.attempt.key.run, "unwritten_log", told)
+        except BaseException as error:
+            if self._is_closed(error):
+                raise
+            name = f"{self.attempt.run.dag_id}.{self.attempt.task_id}"
+            write_to_console(f"the log of {name} cannot be written: {log.why}")
 
     def _is_closed(self, error: BaseException) -> bool:
         """Whether the coroutine is being closed, as when its loop has ended: then no caller waits for a report.
@@ -209,6 +244,8 @@ class Execution:
             attempt, task, self._services, self._blocking, start_date=self.started_at, read_remote=self._read_xcom
         )
         self.context = context = build_context(task, ti, attempt, dag)
+        if self._environment.given is not None:
+            context.update(self._environment.given.context)
         with current_context(context):
             if plan.references:
                 indexed = plan.reads_own_index and ti.map_index >= 0
@@ -220,7 +257,7 @@ class Execution:
             self.operator = operator = await self._render(task, context)
             context["task"] = ti.task = operator
             if plan.has_templates and self.on_rendered is not None:
-                self.on_rendered(shown_fields_json(operator, self._surroundings.max_field_length))
+                self.on_rendered(shown_fields_json(operator, self._environment.max_field_length))
             if labelled := task.map_index_template is not None and ti.map_index >= 0:
                 self._label(operator, context)
             asset_names = await check_assets(task, self._services, attempt.key.run) if plan.has_assets else {}
@@ -238,11 +275,11 @@ class Execution:
             push_links(operator, ti)
         length = None
         if plan.is_mapped_over:
-            limit = self._surroundings.max_map_length or defaults().max_map_length
+            limit = self._environment.max_map_length or defaults().max_map_length
             length = map_length(result, task, ti.map_index, limit)
         xcoms: dict[str, Any] = {}
         if result is not None or ti.pushed:
-            limits, push = self._surroundings.xcom_limits, task.do_xcom_push
+            limits, push = self._environment.xcom_limits, task.do_xcom_push
             found = collect_xcoms(
                 result, ti.pushed.items(), push_result=push, multiple_outputs=task.multiple_outputs, limit=limits
             )
@@ -251,7 +288,7 @@ class Execution:
             self._label(operator, context)
         assets: tuple[AssetTouch, ...] = ()
         if task.outlets:
-            limit = self._surroundings.max_xcom_bytes
+            limit = self._environment.max_xcom_bytes
             assets = touches(context["outlet_events"], asset_names, attempt.run, limit=limit)
         return self._report(Outcome.SUCCESS, skip=ti.skip_decision, map_length=length, assets=assets, **xcoms)
 
@@ -274,10 +311,10 @@ class Execution:
 
     async def _execute(self, call: Callable[[Context], Any], context: Context, is_async: bool) -> Any:
         seconds = self.attempt.execution_timeout
+        given = self._environment.given
         if is_async and self.attempt.is_async:
-            if seconds is None:
-                return await call(context)
-            return await _within(seconds, call(context))
+            work = call(context) if given is None else given.within(context, lambda: call(context))
+            return await (work if seconds is None else _within(seconds, work))
         if self.attempt.is_async:  # a plain function must not block the loop: it resumes, or the file has changed
             return await in_thread(call, context)
         with (
@@ -285,6 +322,8 @@ class Execution:
             if seconds is None or self._time_limit is None
             else self._time_limit(seconds, timeout_reason(seconds))
         ):
+            if given is not None and not is_async:
+                return given.within_in_thread(context, lambda: call(context))
             result = call(context)
             return run_alone(result) if is_async else result
 
@@ -346,15 +385,15 @@ class Execution:
         await self._tell_listeners(TaskState.FAILED, error)
         return report
 
-    def _retry_policy(self, error: BaseException) -> Again:
+    def _retry_policy(self, error: BaseException) -> Retry:
         if self.context is None or self.task is None or self.task.retry_policy is None:
-            return Again()
+            return Retry()
         try:
             with current_context(self.context):
                 decided = ask(self.task.retry_policy, error, self.context, self.attempt)
         except Exception as broken:  # then the task's options apply: 22.4
             self._log("ERROR", f"retry_policy raised {reason_of(broken)}\n{details_of(broken)}")
-            return Again()
+            return Retry()
         if decided.reason is not None:
             self._log("INFO", f"retry_policy decided to {decided.reason}")
         return decided
@@ -363,7 +402,7 @@ class Execution:
         """The XComs that an unsuccessful attempt pushed before it ended, as fields of its report."""
         if self._ti is None or not self._ti.pushed:
             return {}
-        pushed, limit = self._ti.pushed.items(), self._surroundings.xcom_limits
+        pushed, limit = self._ti.pushed.items(), self._environment.xcom_limits
         try:
             return await self._stored(
                 collect_xcoms(None, pushed, push_result=False, multiple_outputs=False, limit=limit)
@@ -376,15 +415,15 @@ class Execution:
         """The XComs as fields of a report; large ones are in remote storage now."""
         if not xcoms:
             return {}
-        small, large = await self._surroundings.store_xcoms(self.attempt, xcoms, self._services)
+        small, large = await self._environment.store_xcoms(self.attempt, xcoms, self._services)
         return {"xcoms": small, "stored_xcoms": large}
 
     async def _read_xcom(self, place: XComPlace) -> str:
-        return await self._surroundings.read_xcom(place, on_loop=self.attempt.is_async)
+        return await self._environment.read_xcom(place, on_loop=self.attempt.is_async)
 
     async def conclude_elsewhere(self, error: BaseException) -> Report:
         """Like `conclude`, for an attempt that cannot be interrupted and still runs elsewhere."""
-        log = self._surroundings.new_log(self.attempt)
+        log = self._environment.new_log(self.attempt)
         token = current_log.set(log)
         try:
             return await self.conclude(error)
@@ -445,8 +484,8 @@ class Execution:
             outcome=outcome,
             at=datetime.now(UTC),
             started_at=self.started_at,
-            hostname=self._surroundings.hostname,
-            pid=self._surroundings.pid,
+            hostname=self._environment.hostname,
+            pid=self._environment.pid,
             map_label=self.map_label,
             source=self.source,
             **facts,
@@ -477,3 +516,15 @@ async def _within(seconds: float, work: Awaitable[T]) -> T:
     if limit.expired():  # the task swallowed the cancellation and returned
         raise TaskTimeout(timeout_reason(seconds))
     return result
+
+
+def listeners_of(
+    state: TaskState, ti: TaskInstance | None, error: BaseException | None = None
+) -> list[tuple[str, Callable[[], Any]]]:
+    """The listeners to call when a task instance has got this state: their names to show, and the calls."""
+    if not (all_hooks := loaded_plugins().hooks):
+        return []
+    before = TaskState.QUEUED if state is TaskState.RUNNING else TaskState.RUNNING
+    facts = {"previous_state": before, "task_instance": ti, "error": error}
+    hooks = all_hooks.get(f"on_task_instance_{state.value}", ())
+    return [(f"listener {hook.__module__}.{hook.__qualname__}", partial(call, hook, facts)) for hook in hooks]

@@ -13,11 +13,11 @@ from typing import Any, Final, Generic, TypeVar
 
 from aiosched.core.values.messages import Report
 from aiosched.executors.attempt.attempts import KILL_GRACE, TriggerExecution
-from aiosched.executors.attempt.driven import Driven
+from aiosched.executors.attempt.driven import DrivenCoroutine
 from aiosched.executors.attempt.loop_watch import BLOCKED, LoopWatch
 from aiosched.executors.attempt.runner import DagSource
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -50,7 +50,7 @@ class TriggerTasks(Generic[K]):
         """Start a trigger; a trigger with the same key is dropped without its `on_kill`."""
         self.stop(key, kill=False)
         execution.on_event = lambda report: self._deliver(key, execution, report)
-        task = self._loop.create_task(Driven(self._run(key, execution)))
+        task = self._loop.create_task(DrivenCoroutine(self._run(key, execution)))
         self._waiting[key] = (task, execution)
         self._executions[task] = execution
         task.add_done_callback(self._ended)

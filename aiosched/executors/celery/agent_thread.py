@@ -15,7 +15,7 @@ from aiosched.core.values.worker_messages import Job
 from aiosched.executors.engines.agent import WorkerAgent
 from aiosched.executors.local.options import LocalOptions
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _STARTS_WITHIN: Final = 60.0  # seconds
 _REPORTS_WITHIN: Final = 30.0  # seconds for the reports of attempts that were ended

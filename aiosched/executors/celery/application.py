@@ -1,8 +1,8 @@
 """The Celery application of schedulers and workers: its settings, its task and its remote control commands by name.
 
-Needs Celery. A message is JSON: the one argument of the task is the text of a list of Jobs. There is no result backend,
-since outcomes come through the worker API. The broker keeps a message until its task has ended; what it delivers again
-is begun by no second worker. Source: docs/decisions/0036-attempts-on-engines.md.
+Needs Celery. A message is JSON: the one argument of the task is the sealed text of some Jobs (sealing.py). There is no
+result backend, since outcomes come through the worker API. The broker keeps a message until its task has ended; what it
+delivers again is begun by no second worker. Source: docs/decisions/0036-attempts-on-engines.md.
 """
 
 from __future__ import annotations

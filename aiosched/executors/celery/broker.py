@@ -12,20 +12,20 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from celery import Celery
 from kombu import connection as kombu_connection
 from kombu import pidbox
-from kombu.exceptions import OperationalError
 
 from aiosched.config.secrecy import hide_password
 from aiosched.core.values.worker_messages import Job
 from aiosched.executors.celery.application import CANCEL, LOOK, NAMESPACE, RUN_JOBS, name_of
+from aiosched.executors.celery.sealing import Seals
 from aiosched.executors.engines.engine import EngineUnavailable
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -40,11 +40,19 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
+class WorkerLook(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says of itself: how many tasks it runs at a time, its queues, and the jobs that it has."""
+
+    concurrency: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+    queues: Annotated[list[Annotated[str, msgspec.Meta(max_length=255)]], msgspec.Meta(max_length=1_000)]
+    jobs: Annotated[list[int], msgspec.Meta(max_length=1_000_000)]
+
+
 class Broker:
     """A connection to the broker at `url`, used by one thread of its own."""
 
-    def __init__(self, app: Celery, url: str) -> None:
-        self._app, self._url = app, url
+    def __init__(self, app: Celery, url: str, seals: Seals) -> None:
+        self._app, self._url, self._seals = app, url, seals
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="celery broker")
         self._connection: Any = None
         self._is_closed = False
@@ -54,34 +62,41 @@ class Broker:
         mailbox: Any = pidbox.Mailbox
         self._mailbox = mailbox(NAMESPACE, type="fanout", accept=["json"], serializer="json")
 
-    async def publish(self, messages: Sequence[tuple[str, Sequence[Job]]], *, held: bool) -> None:
-        """Send jobs to a queue, as one message; returns once the broker has all of them. Raises EngineUnavailable.
+    async def publish(self, messages: Sequence[tuple[str, Sequence[Job]]], *, held: bool) -> dict[str, str]:
+        """Send jobs to queues, some of one owner in each message; returns once the broker has all of them.
+
+        The answer has the queues that the broker refuses, and why: their messages were not sent.
 
         Past `send_task`, whose routes, signals and options take half as much processor time as the broker's protocol.
-
-        `held`: plain functions hold a slot of their worker, as Celery knows it, until they have ended.
+        `held`: see SealedJobs. Raises EngineUnavailable.
         """
 
-        def work(connection: Any) -> None:
-            producer = self._open_producer(connection)
+        def work(connection: Any) -> dict[str, str]:
+            refused: dict[str, str] = {}
+            errors = (*connection.channel_errors, KeyError)  # reserved (kombu: KeyError), or has other properties
             for queue in {name for name, _ in messages} - self._declared:
-                self._app.amqp.queues[queue](producer.channel).declare()
-                self._declared.add(queue)
+                try:
+                    self._app.amqp.queues[queue](self._open_producer(connection).channel).declare()
+                    self._declared.add(queue)
+                except errors as error:
+                    refused[queue], self._producer = str(error) or type(error).__name__, None
+            producer = self._open_producer(connection)
             for queue, jobs in messages:
-                text, name = msgspec.json.encode(jobs).decode(), name_of(job.id for job in jobs)
-                more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+                if queue in refused:
+                    continue
+                text, name = self._seals.seal(jobs, held=held), name_of(job.id for job in jobs)
                 message = self._app.amqp.create_task_message(
-                    name, RUN_JOBS, (text, held), {}, argsrepr=f"<{jobs[0].title}{more}>", kwargsrepr="{}",
-                    ignore_result=True,
-                )  # fmt: skip
+                    name, RUN_JOBS, (text,), {}, argsrepr="<sealed>", kwargsrepr="{}", ignore_result=True
+                )
                 producer.publish(
                     message.body, exchange="", routing_key=queue, serializer="json", headers=message.headers,
                     retry=False, delivery_mode="persistent", **message.properties,
                 )  # fmt: skip
             if self._is_amqp:
                 producer.channel.tx_commit()  # returns once the broker has them on its disk
+            return refused
 
-        await self._do(work, 3 * TIMEOUT + len(messages) * _MOST_PER_MESSAGE)
+        return await self._do(work, 3 * TIMEOUT + len(messages) * _MOST_PER_MESSAGE)
 
     def _open_producer(self, connection: Any) -> Any:
         """That of the connection; queues are declared again now and then, since somebody may have deleted them."""
@@ -95,12 +110,14 @@ class Broker:
             self._declared.clear()
         return self._producer
 
-    async def workers(self) -> dict[str, dict[str, Any]]:
-        """What each worker says of itself (CeleryWorker.look), by name. Raises EngineUnavailable."""
+    async def workers(self) -> dict[str, WorkerLook]:
+        """What each worker says of itself (CeleryWorker.look), by name; other answers do not count.
 
-        def work(connection: Any) -> dict[str, dict[str, Any]]:
-            answers = self._mailbox(connection).multi_call(LOOK, timeout=_ANSWERS_WITHIN)
-            return {name: said for answer in answers for name, said in answer.items() if "jobs" in said}
+        Raises EngineUnavailable.
+        """
+
+        def work(connection: Any) -> dict[str, WorkerLook]:
+            return answers_of_workers(self._mailbox(connection).multi_call(LOOK, timeout=_ANSWERS_WITHIN))
 
         return await self._do(work, 3 * TIMEOUT)
 
@@ -151,7 +168,7 @@ class Broker:
         try:
             connection.connect()
             return work(connection)
-        except (*connection.connection_errors, *connection.channel_errors, OperationalError, OSError) as error:
+        except Exception as error:  # of the broker's library, or about what somebody has put into the broker
             self._close()
             what = str(error) or type(error).__name__
             raise EngineUnavailable(f"{self._where} cannot be reached (celery.broker): {what}") from error
@@ -183,3 +200,12 @@ class Broker:
             closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
             self._thread.shutdown(wait=False)
             await asyncio.wait({closing}, timeout=TIMEOUT)
+
+
+def answers_of_workers(answers: Iterable[object]) -> dict[str, WorkerLook]:
+    """Those that a worker of ours may have given: anybody on the broker can answer."""
+    found: dict[str, WorkerLook] = {}
+    for answer in answers:
+        with contextlib.suppress(msgspec.ValidationError):
+            found |= msgspec.convert(answer, dict[str, WorkerLook])
+    return found

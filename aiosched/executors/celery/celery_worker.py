@@ -11,28 +11,34 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-import msgspec
 from celery import Celery, Task, signals
 from celery.exceptions import Reject
 from celery.worker import state as worker_state
 from celery.worker.control import control_command, inspect_command
 
 from aiosched.config import Settings
-from aiosched.core.values.worker_messages import Job
+from aiosched.config.secret_environment import warn_of_environments
 from aiosched.executors.celery.agent_thread import AgentThread
 from aiosched.executors.celery.application import CANCEL, LOOK, RUN_JOBS, jobs_of, make_app, name_of
+from aiosched.executors.celery.sealing import Seals
 from aiosched.executors.local.options import LocalOptions
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+_TOLD_EVERY: Final = 60.0  # seconds between two lines about messages that do not open
 
 
 class CeleryWorker:
     """One Celery worker, or one child of it. `grace`: seconds that attempts have to end when it is told to stop."""
 
-    def __init__(self, options: LocalOptions, *, grace: float) -> None:
-        self._options, self._grace = options, grace
+    def __init__(self, options: LocalOptions, seals: Seals, *, grace: float) -> None:
+        self._options, self._seals, self._grace = options, seals, grace
+        self._refused, self._next_told = 0, 0.0  # messages; monotonic second
         self._slots = 1  # tasks that this process runs at a time
         self._agent: AgentThread | None = None
         self._lock = threading.Lock()
@@ -40,8 +46,8 @@ class CeleryWorker:
     def register(self, app: Celery) -> None:
         """Add the task and the commands to the application, and follow the life of the worker's processes."""
 
-        def run_jobs(task: Task, text: str, held: bool = True) -> None:
-            self.run_jobs(text, held=held)
+        def run_jobs(task: Task, text: object, *_: object) -> None:
+            self.run_jobs(text)
 
         app.task(run_jobs, bind=True, name=RUN_JOBS)
         inspect_command(name=LOOK)(self.look)
@@ -60,6 +66,8 @@ class CeleryWorker:
         if threading.current_thread() is threading.main_thread() and callable(known) and known != self._is_told_to_quit:
             self._quits = known
             signal.signal(signal.SIGQUIT, self._is_told_to_quit)
+            # A closed terminal stops it. Celery's own handler starts it again, without the options of our command.
+            signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
 
     def _is_told_to_quit(self, number: int, frame: Any) -> None:
         """Celery's own handler waits for its threads before it says anything, and they wait for the agent."""
@@ -67,6 +75,7 @@ class CeleryWorker:
         self._quits(number, frame)
 
     def _child_begins(self, **_: Any) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as SIGINT: the parent decides
         self._slots = 1
 
     def _is_told_to_stop(self, **_: Any) -> None:
@@ -87,9 +96,16 @@ class CeleryWorker:
 
     # -- jobs
 
-    def run_jobs(self, text: str, *, held: bool) -> None:
-        """The Celery task of some jobs. A worker that is about to stop gives it back to the broker."""
-        jobs = msgspec.json.decode(text, type=list[Job])
+    def run_jobs(self, text: object) -> None:
+        """The Celery task of some jobs. A worker that is about to stop gives it back to the broker.
+
+        A message that does not open is dropped: it is not a scheduler's, or for workers of another team.
+        """
+        message = self._seals.open(text)
+        if message is None:
+            self._tell_of_refused()
+            return
+        jobs, held = message.jobs, message.held
         agent = self.agent()
         if agent.is_stopping:
             raise Reject("this worker is about to stop", requeue=True)
@@ -97,6 +113,18 @@ class CeleryWorker:
             if job.is_async or not held:
                 agent.take(job)
         agent.run([job for job in jobs if held and not job.is_async])
+
+    def _tell_of_refused(self) -> None:
+        with self._lock:
+            self._refused += 1
+            if (now := time.monotonic()) < self._next_told:
+                return
+            count, self._refused, self._next_told = self._refused, 0, now + _TOLD_EVERY
+        logger.error(
+            "%d messages were dropped: they were not sealed with a key of this worker (celery.keys); it needs that of "
+            "its schedulers, or of the team whose queues it takes (celery.team_keys there)",
+            count,
+        )
 
     def look(self, state: Any, **_: Any) -> dict[str, Any]:
         """Remote control: what this worker offers, and the jobs that it has."""
@@ -123,6 +151,8 @@ class CeleryWorker:
 def make_worker_app(settings: Settings) -> Celery:
     """The application of a worker. Raises ConfigError."""
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # Celery shows the loggers of all libraries
+    warn_of_environments(settings.executor.run_as)
     app = make_app(settings, worker_soft_shutdown_timeout=settings.scheduler.grace)
-    CeleryWorker(LocalOptions.from_settings(settings), grace=settings.scheduler.grace).register(app)
+    options, seals = LocalOptions.from_settings(settings), Seals(settings)
+    CeleryWorker(options, seals, grace=settings.scheduler.grace).register(app)
     return app

@@ -13,7 +13,7 @@ import logging
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,18 +26,18 @@ from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.core.values.worker_messages import (
-    CodeQuestion,
+    MOST_ATTEMPTS,
+    CodeCall,
     FinalReport,
     Job,
-    ServiceAnswer,
     ServiceCall,
+    ServiceResult,
     WorkerHeartbeat,
     WorkerHeartbeatAnswer,
-    XComAnswer,
-    XComQuestion,
+    XComCall,
+    XComResult,
 )
 from aiosched.errors import AttemptStopped, ExecutorError
-from aiosched.executors.attempt.log_files import log_path
 from aiosched.executors.engines.api_client import ApiClient, AttemptGone
 from aiosched.executors.engines.log_shipping import LogShipping
 from aiosched.executors.engines.received_code import ReceivedCode
@@ -45,12 +45,14 @@ from aiosched.executors.engines.worker_connection import Begin, WorkerConnection
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.options import LocalOptions
 from aiosched.executors.throughput import Throughput
+from aiosched.remote.log_files import log_path
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 ANNOUNCED_AFTER: Final = 1.0  # seconds after which a start is reported; shorter attempts only report their end
 LOGS_EVERY: Final = 2.0  # seconds between two parts of a log
 TRUSTED: Final = 0.9  # of the lease: the rest is for ending processes
+_BEAT_LIMIT: Final = 0.25  # of the lease, for one heartbeat: one is sent after a third, and two more may follow
 _AHEAD: Final = 0.25  # seconds of plain functions that may wait here for a slot
 _MOST_AHEAD: Final = 32  # times the slots
 WAITS_FOR: Final = 2.0  # seconds after which one that waits for a slot is turned away
@@ -175,7 +177,7 @@ class WorkerAgent:
 
     async def _start(self, job: Job) -> _Running | None:
         """Claim the start of a job's attempt and begin it; None if it is not to be begun here."""
-        name, at = job.title or job.name, self._connection(job.urls)
+        name, at = job.title or job.name, self._connection(self.options.worker_api or job.urls)
         try:
             begin = await self._claim(job, at)
         except _NoSlot:
@@ -321,13 +323,13 @@ class WorkerAgent:
 
         An attempt of which a server says that it has ended is stopped: its lease does not count.
         """
-        by_api: dict[ApiClient, list[_Running]] = {}
-        for running in attempts:
-            by_api.setdefault(running.at.api, []).append(running)
         try:
-            for api, some in by_api.items():
-                beat = WorkerHeartbeat(worker=self.id, tokens=[running.job.token for running in some])
-                answer = await api.post("heartbeat", beat, WorkerHeartbeatAnswer, goes_on=self._lease_holds)
+            for api, some in _by_request(attempts):
+                tokens = [running.job.token for running in some]
+                beat, limit = WorkerHeartbeat(worker=self.id, tokens=tokens), self._lease * _BEAT_LIMIT
+                answer = await api.post(
+                    "heartbeat", beat, WorkerHeartbeatAnswer, token=tokens[0], limit=limit, goes_on=self._lease_holds
+                )
                 for running, status in zip(some, answer.attempts, strict=True):
                     self._unannounced.pop(running.job.id, None)
                     if status.gone and running.job.id in self._running and not running.report.done():
@@ -372,15 +374,8 @@ class WorkerAgent:
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
-        return await self._xcoms(run, refs, previous=False)
-
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
-        """See TaskServices."""
-        return (await self._xcoms(run, [ref], previous=True))[0]
-
-    async def _xcoms(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[XComPairs]:
-        question = XComQuestion(worker=self.id, refs=list(refs), previous=previous)
-        answer: XComAnswer = await self._ask(run, "xcoms", question, XComAnswer)
+        call = XComCall(worker=self.id, refs=list(refs))
+        answer: XComResult = await self._ask(run, "xcoms", call, XComResult)
         if answer.error is not None:
             raise ExecutorError(answer.error)
         return answer.pairs
@@ -390,8 +385,8 @@ class WorkerAgent:
         if name == "bundle":  # it comes to this machine
             await self._receive_code(run)
             return "{}"
-        question = ServiceCall(worker=self.id, id=uuid4(), name=name, args=args)
-        answer: ServiceAnswer = await self._ask(run, "call", question, ServiceAnswer)
+        call = ServiceCall(worker=self.id, id=uuid4(), name=name, args=args)
+        answer: ServiceResult = await self._ask(run, "call", call, ServiceResult)
         if answer.error is not None:
             raise error_of_kind(answer.error, answer.kind)
         return answer.answer
@@ -400,16 +395,16 @@ class WorkerAgent:
         info = next((r.attempt.run for r in self._running.values() if r.attempt.key.run == run), None)
         if info is None:
             raise AttemptStopped("asked after it had been given up")
-        await self._code.receive(info, lambda: self._ask(run, "code", CodeQuestion(worker=self.id), bytes))
+        await self._code.receive(info, lambda: self._ask(run, "code", CodeCall(worker=self.id), bytes))
 
-    async def _ask(self, run: int, name: str, question: msgspec.Struct, answer: type[Any]) -> Any:
+    async def _ask(self, run: int, name: str, call: msgspec.Struct, answer: type[Any]) -> Any:
         """Ask in the name of an attempt of that run: one of them asks, and others may just have ended."""
         for running in list(self._running.values()):
             if running.attempt.key.run != run or running.is_gone or running.report.done():
                 continue
             goes_on = partial(self._goes_on, running.job.id)
             try:
-                return await running.at.api.post(name, question, answer, token=running.job.token, goes_on=goes_on)
+                return await running.at.api.post(name, call, answer, token=running.job.token, goes_on=goes_on)
             except AttemptGone:
                 continue
             except AttemptStopped:
@@ -422,6 +417,16 @@ class WorkerAgent:
             api = ApiClient(urls, transport=self.transport)
             self._connections[urls] = WorkerConnection(api, self.id, self._lease_holds)
         return self._connections[urls]
+
+
+def _by_request(attempts: Sequence[_Running]) -> Iterator[tuple[ApiClient, list[_Running]]]:
+    """The attempts as one request after the other names them, each to one set of servers."""
+    by_api: dict[ApiClient, list[_Running]] = {}
+    for running in attempts:
+        by_api.setdefault(running.at.api, []).append(running)
+    for api, found in by_api.items():
+        for first in range(0, len(found), MOST_ATTEMPTS):
+            yield api, found[first : first + MOST_ATTEMPTS]
 
 
 def _lost(report: Report) -> Report:

@@ -15,13 +15,15 @@ import msgspec
 
 from aiosched.core.values.worker_messages import MEDIA_TYPE, PREFIX
 from aiosched.errors import AttemptStopped, ConfigError, ExecutorError
-from aiosched.executors.engines.plain_http import HttpAnswer, PlainHttp
+from aiosched.executors.engines.plain_http import SILENCE, HttpAnswer, PlainHttp
+from aiosched.timeouts import silence_options
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.05  # seconds before a request is repeated, doubled up to the last
 LAST_PAUSE: Final = 2.0
 _TIMEOUT: Final = 20.0  # of one request; some answers wait for another scheduler
+_MOST: Final = 20  # requests at a time
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 M = TypeVar("M")
@@ -31,6 +33,10 @@ class AttemptGone(Exception):
     """The attempt has ended, or its lease has: 410."""
 
 
+class TokenRefused(ExecutorError):
+    """The token is none of that database: 401."""
+
+
 class ApiClient:
     """One worker's connection to web servers; `urls` are as good as each other."""
 
@@ -38,6 +44,7 @@ class ApiClient:
         self._urls = [url.rstrip("/") for url in urls]
         is_plain = transport is None and all(url.startswith("http://") for url in urls)
         self._http: PlainHttp | _FullHttp = PlainHttp(_TIMEOUT) if is_plain else _FullHttp(transport)
+        self._room = asyncio.Semaphore(_MOST)
         self._at = 0
         self._is_failing = self._is_closed = False
 
@@ -50,11 +57,15 @@ class ApiClient:
         token: str | None = None,
         worker: str | None = None,
         query: str = "",
+        limit: float | None = None,
         goes_on: Callable[[], bool],
     ) -> M:
         """Ask until there is an answer, while `goes_on`; then raises AttemptStopped.
 
-        Raises AttemptGone, and ExecutorError for a request that no server accepts. AttemptStopped also if it is closed.
+        `limit`: seconds after which the same is asked again, on another connection; such a request waits for no other.
+
+        Raises AttemptGone, TokenRefused, and ExecutorError for a request that no server accepts. AttemptStopped also if
+        it is closed.
         """
         body = message if isinstance(message, bytes) else _encode(message)
         headers = {"Content-Type": MEDIA_TYPE}
@@ -66,7 +77,7 @@ class ApiClient:
             if self._is_closed:
                 raise AttemptStopped("has stopped")
             try:
-                response = await self._http.post(f"{self._url}{PREFIX}/{name}{query}", body, headers)
+                response = await self._send(f"{self._url}{PREFIX}/{name}{query}", body, headers, limit)
             except RuntimeError:  # of a client that was closed meanwhile
                 if not self._is_closed:
                     raise
@@ -83,7 +94,8 @@ class ApiClient:
                     raise AttemptGone
                 problem = f"{self._url} answered {response.status}: {response.body[:500].decode(errors='replace')}"
                 if response.status < 500 and response.status != 429:
-                    raise ExecutorError(f"The worker API refused {name!r}: {problem}")
+                    kind = TokenRefused if response.status == 401 else ExecutorError
+                    raise kind(f"The worker API refused {name!r}: {problem}")
             if not self._is_failing:
                 self._is_failing = True
                 logger.warning("the worker API cannot be reached; trying again: %s", problem)
@@ -92,6 +104,13 @@ class ApiClient:
             pause = min(2 * pause, LAST_PAUSE)
             if not goes_on():
                 raise AttemptStopped(f"could not reach the worker API for as long as its lease: {problem}")
+
+    async def _send(self, url: str, body: bytes, headers: Mapping[str, str], limit: float | None) -> HttpAnswer:
+        if limit is None:
+            async with self._room:
+                return await self._http.post(url, body, headers)
+        async with asyncio.timeout(limit):
+            return await self._http.post(url, body, headers)
 
     @property
     def _url(self) -> str:
@@ -113,8 +132,11 @@ class _FullHttp:
             raise ConfigError(
                 "A worker API with TLS needs httpx2: pip install 'aiosched[worker]' where workers run."
             ) from None
-        limits = httpx2.Limits(max_connections=20, max_keepalive_connections=20, keepalive_expiry=60.0)
-        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=False)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_MOST, keepalive_expiry=60.0)
+        transport = transport or httpx2.AsyncHTTPTransport(
+            trust_env=False, limits=limits, socket_options=silence_options(SILENCE)
+        )
+        self._client = httpx2.AsyncClient(timeout=_TIMEOUT, transport=transport, trust_env=False)
         self._unreachable = (httpx2.TransportError, httpx2.InvalidURL)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:

@@ -22,13 +22,17 @@ from aiosched.core.values.worker_messages import Job
 if TYPE_CHECKING:
     from aiosched.executors.engines.agent import WorkerAgent
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _PLUGIN: Final = "aiosched"
 TAKE_JOBS: Final = "aiosched_take_jobs"  # the name of `take_jobs` among what a Dask worker answers
 _NOT_READY: Final = "this Dask worker has no agent of aiosched: it is closing, or could not start it"
 READY_WITHIN: Final = 20.0  # seconds from a worker's first task
 _STOP_GRACE: Final = 2.0  # seconds for the attempts of a worker that closes
+
+
+class NotReady(RuntimeError):
+    """A Dask worker has no agent: the job of its task has not begun, and may begin elsewhere."""
 
 
 class AgentPlugin(WorkerPlugin):
@@ -77,7 +81,7 @@ async def _ready_plugin(dask_worker: Any) -> AgentPlugin:
     deadline = time.monotonic() + READY_WITHIN
     while (plugin := _plugin_of(dask_worker)) is None or plugin.agent is None:
         if time.monotonic() > deadline:
-            raise RuntimeError(_NOT_READY)
+            raise NotReady(_NOT_READY)
         await asyncio.sleep(0.05)
     return plugin
 

@@ -36,6 +36,16 @@ class EngineStatus:
 
 
 @runtime_checkable
+class TroubledEngine(Protocol):
+    """An engine that says what keeps it from its workers, for `why`. Engines need not."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it could not be reached at its last look; empty if it could."""
+        ...
+
+
+@runtime_checkable
 class WatchedEngine(Protocol):
     """An engine that says what it sees of its workers, for people and metrics. Engines need not."""
 

@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 
 import h11
 
-_MOST: Final = 20  # connections
+from aiosched.timeouts import silence_options
+
+SILENCE: Final = 8.0  # seconds without a word of the other side's kernel, after which ours ends a connection
 _PART: Final = 65_536  # bytes that are read at once
 
 _Place = tuple[str, int]
@@ -33,7 +35,6 @@ class PlainHttp:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._idle: defaultdict[_Place, list[_HttpLine]] = defaultdict(list)
-        self._room = asyncio.Semaphore(_MOST)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Send a request and wait for the whole answer. Raises OSError, also TimeoutError, if there is none."""
@@ -44,21 +45,26 @@ class PlainHttp:
             raise ConnectionError(f"no address: {error}") from error
         target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         fields = {"Host": parts.netloc.rpartition("@")[2], **headers, "Content-Length": str(len(body))}
-        async with self._room:
-            line = await self._connect(place)
-            try:
-                answer = await line.ask(h11.Request(method="POST", target=target, headers=[*fields.items()]), body)
-            except h11.ProtocolError as error:
-                line.abort()
-                raise ConnectionError(f"the answer is cut off, or no HTTP: {error}") from error
-            except BaseException:
-                line.abort()
-                raise
-            if line.is_reusable():
-                self._idle[place].append(line)
-            else:
-                line.close()
-            return answer
+        line = await self._connect(place)
+        try:
+            answer = await line.ask(h11.Request(method="POST", target=target, headers=[*fields.items()]), body)
+        except h11.ProtocolError as error:
+            line.abort()
+            raise ConnectionError(f"the answer is cut off, or no HTTP: {error}") from error
+        except BaseException:
+            line.abort()
+            self._drop(place)
+            raise
+        if line.is_reusable():
+            self._idle[place].append(line)
+        else:
+            line.close()
+        return answer
+
+    def _drop(self, place: _Place) -> None:
+        """Whatever a connection suffers from, others to the same place, which are as old, may suffer from, too."""
+        for line in self._idle.pop(place, ()):
+            line.abort()
 
     async def _connect(self, place: _Place) -> _HttpLine:
         """One that is open, or a new one."""
@@ -67,7 +73,10 @@ class PlainHttp:
                 return line
             line.close()
         async with asyncio.timeout(self._timeout):
-            return _HttpLine(*await asyncio.open_connection(*place), self._timeout)
+            reader, writer = await asyncio.open_connection(*place)
+        for option in silence_options(SILENCE):
+            writer.get_extra_info("socket").setsockopt(*option)
+        return _HttpLine(reader, writer, self._timeout)
 
     async def close(self) -> None:
         """Close the connections on which nobody waits."""

@@ -14,11 +14,11 @@ from typing import Final
 
 from aiosched.bundles.cache import BundleCache
 from aiosched.bundles.places import CodeKey, CodePlaces
-from aiosched.bundles.unpacking import unpack
+from aiosched.bundles.zip_files import unpack
 from aiosched.core.values.messages import RunInfo
 from aiosched.errors import ExecutorError
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _NOTED_EVERY: Final = 3600.0  # seconds between two notes that a version is in use
 _UNUSED_FOR: Final = 7 * 86_400.0  # seconds

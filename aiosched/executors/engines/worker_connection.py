@@ -10,12 +10,18 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from aiosched.core.values.worker_messages import FinalReport, FinalReportsAnswer, StartAnswer, StartAnswers, StartClaims
-from aiosched.executors.engines.api_client import ApiClient
+from aiosched.core.values.worker_messages import (
+    MOST_ATTEMPTS,
+    FinalReport,
+    FinalReportsAnswer,
+    StartAnswer,
+    StartAnswers,
+    StartClaims,
+)
+from aiosched.executors.engines.api_client import ApiClient, TokenRefused
 from aiosched.executors.engines.batching import Batcher
 
 _CLAIM_PATIENCE: Final = 60.0  # seconds in which a start is claimed; the job ends if no server answers
-_MOST_AT_ONCE: Final = 200  # attempts in one request
 _HEAVIEST: Final = 8 * 2**20  # bytes of reports in one request, unless the first one has more
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -34,8 +40,8 @@ class WorkerConnection:
     def __init__(self, api: ApiClient, worker: str, lease_holds: Callable[[], bool]) -> None:
         self.api, self._worker, self._lease_holds = api, worker, lease_holds
         self._me: dict[str, Any] = {"worker": worker, "hostname": socket.gethostname(), "pid": os.getpid()}
-        self._claims = Batcher(self._claim, most=_MOST_AT_ONCE)
-        self._reports = Batcher(self._report, most=_MOST_AT_ONCE, heaviest=_HEAVIEST)
+        self._claims = Batcher(self._claim, most=MOST_ATTEMPTS)
+        self._reports = Batcher(self._report, most=MOST_ATTEMPTS, heaviest=_HEAVIEST)
 
     async def claim(self, token: str) -> Begin:
         """Claim the start of an attempt. Raises AttemptStopped if no server answers."""
@@ -47,10 +53,13 @@ class WorkerConnection:
         One that had to be sent again counts as stored: it may have been, and the answer lost.
         """
         body = _encode(final)
-        return await self._reports.ask(msgspec.Raw(body), weight=len(body))
+        return await self._reports.ask((final.token, msgspec.Raw(body)), weight=len(body))
 
     async def _claim(self, tokens: Sequence[str]) -> list[Begin]:
-        """Claim again if the answer took long, since the lease counts from before the question."""
+        """Claim again if the answer took long, since the lease counts from before the request.
+
+        The first token speaks for all; if it is none of this database, each is asked for by itself.
+        """
         claims, since = StartClaims(**self._me, tokens=list(tokens)), time.monotonic()
 
         def goes_on() -> bool:
@@ -58,12 +67,23 @@ class WorkerConnection:
 
         while True:
             asked = time.monotonic()
-            found = await self.api.post("starts", claims, StartAnswers, goes_on=goes_on)
+            try:
+                found = await self.api.post("starts", claims, StartAnswers, token=tokens[0], goes_on=goes_on)
+            except TokenRefused:
+                if len(tokens) == 1:
+                    raise
+                return [await self._claim_one(token) for token in tokens]
             if time.monotonic() < asked + found.lease / 3 or not goes_on():
                 return [Begin(answer, found.lease, asked) for answer in found.answers]
 
-    async def _report(self, reports: Sequence[msgspec.Raw]) -> list[bool]:
-        body = _encode({"worker": self._worker, "reports": list(reports)})
+    async def _claim_one(self, token: str) -> Begin:
+        try:
+            return (await self._claim([token]))[0]
+        except TokenRefused as error:
+            return Begin(StartAnswer(refusal=str(error)), 0.0, time.monotonic())
+
+    async def _report(self, reports: Sequence[tuple[str, msgspec.Raw]]) -> list[bool]:
+        body = _encode({"worker": self._worker, "reports": [report for _, report in reports]})
         is_repeated = False
 
         def goes_on() -> bool:
@@ -71,5 +91,5 @@ class WorkerConnection:
             is_repeated = True
             return self._lease_holds()
 
-        answer = await self.api.post("reports", body, FinalReportsAnswer, goes_on=goes_on)
+        answer = await self.api.post("reports", body, FinalReportsAnswer, token=reports[0][0], goes_on=goes_on)
         return [is_repeated or stored for stored in answer.stored]

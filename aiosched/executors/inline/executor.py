@@ -14,6 +14,8 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from aiosched.authoring.operators.subprocesses import current_guard
+from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 from aiosched.core.values.messages import (
     Attempt,
     AttemptKey,
@@ -33,11 +36,12 @@ from aiosched.core.values.messages import (
     XComPairs,
     XComRef,
 )
-from aiosched.errors import TaskTimeout
+from aiosched.errors import ConfigError, TaskTimeout
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import answered_on, blocking_on
 from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, asking, fetching
-from aiosched.executors.attempt.driven import Driven
+from aiosched.executors.attempt.driven import DrivenCoroutine
+from aiosched.executors.attempt.environment import AttemptEnvironment, GivenObjects
 from aiosched.executors.attempt.failures import timeout_reason
 from aiosched.executors.attempt.logs import TaskLoggerCapture
 from aiosched.executors.attempt.runner import (
@@ -47,7 +51,6 @@ from aiosched.executors.attempt.runner import (
     drive,
 )
 from aiosched.executors.attempt.start_notices import StartNotices
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.host_guard import HostGuard
 from aiosched.executors.inline.threads import DaemonThreads, run_in_thread
@@ -59,9 +62,12 @@ from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.runtime.context import Context
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
+
+FAILURES: Final = "aiosched.failures"  # a task that fails is told to the logger `aiosched.failures.<dag_id>.<task_id>`
 
 _STOPPED: Final = "the scheduler stopped"
 _ON_REQUEST: Final = "was stopped on request"
@@ -104,7 +110,7 @@ class InlineExecutor:
         self._slots = slots or 4 * (os.cpu_count() or 1)
         self._async_slots = async_slots
         self._cleanup_time, self._kill_after = cleanup_time, kill_after
-        self._surroundings = Surroundings(
+        self._environment = AttemptEnvironment(
             logs_folder=logs_folder,
             max_xcom_bytes=max_xcom_bytes,
             max_log_bytes=max_log_bytes,
@@ -124,11 +130,22 @@ class InlineExecutor:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._started = False
+        self._given: tuple[Mapping[str, Any], Callable[[Context], AbstractAsyncContextManager[Any]] | None] | None = (
+            None
+        )
+
+    def give(
+        self, context: Mapping[str, Any], around: Callable[[Context], AbstractAsyncContextManager[Any]] | None
+    ) -> None:
+        """Give tasks values by name, and an async context manager around each: see `Scheduler`. Raises ConfigError."""
+        if taken := sorted(CONTEXT_KEYS & context.keys()):
+            raise ConfigError(f"context= cannot give {', '.join(taken)}: tasks know these names. Choose other ones.")
+        self._given = dict(context), around
 
     @property
     def pid(self) -> int:
         """The process of all attempts: this one."""
-        return self._surroundings.pid
+        return self._environment.pid
 
     @property
     def slots(self) -> int:
@@ -148,12 +165,14 @@ class InlineExecutor:
     async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
         """Start on the caller's loop."""
         self._loop = asyncio.get_running_loop()
+        if self._given is not None:
+            self._environment = replace(self._environment, given=GivenObjects(*self._given, self._loop))
         self._report, self._services = report, services
         self._blocking_services = services_in_threads = BlockingServices(self._loop, services)
         if isinstance(self._dags, FileDags):
-            self._dags.fetch = fetching(lambda *question: drive(services_in_threads.call(*question)))
+            self._dags.fetch = fetching(lambda *call: drive(services_in_threads.call(*call)))
             answered = answered_on(self._loop, seconds=ANSWERED_WITHIN)
-            self._dags.ask = asking(lambda *question: answered(services.call(*question)))
+            self._dags.ask = asking(lambda *call: answered(services.call(*call)))
         self._blocking = blocking_on(self._loop)
         self._triggers: TriggerTasks[AttemptKey] = TriggerTasks(self._dags_for_loop, lambda _, ended: report(ended))
         self._threads = DaemonThreads(self._slots)
@@ -166,22 +185,22 @@ class InlineExecutor:
         """Accept the attempts and start them, in order, in the next loop iteration or when a thread is free."""
         for attempt in attempts:
             if self._stopping:
-                report = _final(attempt.key, Outcome.LOST, _STOPPED, self._surroundings)
+                report = _final(attempt.key, Outcome.LOST, _STOPPED, self._environment)
                 self._loop.call_soon(self._report, report)
             elif attempt.trigger is not None:
                 self._wait_for(attempt)
             elif attempt.run_as_user is not None:
-                report = _final(attempt.key, Outcome.FAILED, _NO_OTHER_USER, self._surroundings)
+                report = _final(attempt.key, Outcome.FAILED, _NO_OTHER_USER, self._environment)
                 self._loop.call_soon(self._report, report)
             elif attempt.is_async:
-                execution = execution_of(attempt, self._services, self._surroundings, blocking=self._blocking)
+                execution = execution_of(attempt, self._services, self._environment, blocking=self._blocking)
                 execution.on_rendered = partial(self._starts.rendered, attempt.key)
                 self._running[attempt.key] = execution
-                self._tasks[attempt.key] = self._loop.create_task(Driven(self._run_async(execution)))
+                self._tasks[attempt.key] = self._loop.create_task(DrivenCoroutine(self._run_async(execution)))
                 if attempt.execution_timeout is not None:
                     self._watch(attempt.key, attempt.execution_timeout, self._cleanup_time)
             else:
-                execution = execution_of(attempt, self._blocking_services, self._surroundings, blocking=drive)
+                execution = execution_of(attempt, self._blocking_services, self._environment, blocking=drive)
                 execution.on_rendered = partial(self._call_on_loop, self._rendered, execution)
                 self._running[attempt.key] = execution
                 self._busy += 1
@@ -201,7 +220,7 @@ class InlineExecutor:
         An attempt that does not stop is given up: it is reported, but still runs in this process.
         """
         if self._triggers.stop(attempt, kill=True):
-            self._report(_final(attempt, Outcome.FAILED, _ON_REQUEST, self._surroundings))
+            self._report(_final(attempt, Outcome.FAILED, _ON_REQUEST, self._environment))
         else:
             self._stop_attempt(attempt, grace, Outcome.FAILED, _ON_REQUEST)
 
@@ -219,7 +238,7 @@ class InlineExecutor:
         self._stopping = True
         if self._started:
             for key in self._triggers.stop_all():
-                self._report(_final(key, Outcome.LOST, _STOPPED, self._surroundings))
+                self._report(_final(key, Outcome.LOST, _STOPPED, self._environment))
         if not await self._quiet_within(grace):
             for key in list(self._running):
                 self._stop_attempt(key, self._kill_after, Outcome.LOST, _STOPPED)
@@ -246,7 +265,7 @@ class InlineExecutor:
 
     def _wait_for(self, attempt: Attempt) -> None:
         attempt = msgspec.structs.replace(attempt, is_async=True, execution_timeout=None)
-        trigger = TriggerExecution(attempt, self._services, self._surroundings, blocking=self._blocking)
+        trigger = TriggerExecution(attempt, self._services, self._environment, blocking=self._blocking)
         self._triggers.start(attempt.key, trigger)
 
     async def _run_async(self, execution: Execution) -> None:
@@ -265,7 +284,7 @@ class InlineExecutor:
             self._call_on_loop(self._began, execution)
             report = drive(execution.run(self._dags))
         else:
-            report = _final(execution.attempt.key, Outcome.LOST, "was told to stop", self._surroundings)
+            report = _final(execution.attempt.key, Outcome.LOST, "was told to stop", self._environment)
         self._call_on_loop(self._thread_ended, execution, report)
 
     def _call_on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
@@ -295,7 +314,7 @@ class InlineExecutor:
 
     def _finish(self, report: Report) -> None:
         key = report.key
-        del self._running[key]
+        attempt = self._running.pop(key).attempt
         report = self._starts.with_fields(report)
         self._starts.ended(key)
         self._begun.discard(key)
@@ -305,6 +324,8 @@ class InlineExecutor:
         if verdict is not None and report.outcome is Outcome.LOST:
             outcome, reason = verdict
             report = msgspec.structs.replace(report, outcome=outcome, reason=reason)
+        if report.outcome is Outcome.FAILED and attempt.callback is None:
+            _tell_failure(attempt, report)
         self._report(report)
         self._settle()
 
@@ -326,7 +347,7 @@ class InlineExecutor:
             if task is not None:
                 del self._tasks[key]
                 task.cancel()
-            self._finish(_final(key, Outcome.LOST, reason, self._surroundings))
+            self._finish(_final(key, Outcome.LOST, reason, self._environment))
             return
         if task is not None:
             task.cancel()
@@ -369,7 +390,7 @@ class InlineExecutor:
         self._let_go(execution)
         log.warning("task %s.%s does not stop and still runs", execution.attempt.run.dag_id, execution.attempt.task_id)
         self._verdicts.pop(key, None)
-        self._finish(_final(key, outcome, f"{reason}, but still runs: this process cannot end it", self._surroundings))
+        self._finish(_final(key, outcome, f"{reason}, but still runs: this process cannot end it", self._environment))
 
     def _let_go(self, execution: Execution) -> None:
         task = self._tasks.pop(execution.attempt.key, None)
@@ -381,7 +402,7 @@ class InlineExecutor:
 def _has_begun(task: asyncio.Task[None]) -> bool:
     """Whether the loop has started it: if cancelled before that, its coroutine never runs and reports nothing."""
     coroutine = task.get_coro()
-    return not isinstance(coroutine, Driven) or coroutine.begun
+    return not isinstance(coroutine, DrivenCoroutine) or coroutine.begun
 
 
 class RegisteredDags:
@@ -418,10 +439,6 @@ class BlockingServices:
         """See TaskServices. Blocks."""
         return self._wait(self._services.get_xcoms(run, refs))
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
-        """See TaskServices. Blocks."""
-        return self._wait(self._services.get_previous_xcoms(run, ref))
-
     async def call(self, run: int, name: str, args: str) -> str:
         """See TaskServices. Blocks."""
         return self._wait(self._services.call(run, name, args))
@@ -430,5 +447,17 @@ class BlockingServices:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-def _final(key: AttemptKey, outcome: Outcome, reason: str, where: Surroundings) -> Report:
+def _tell_failure(attempt: Attempt, report: Report) -> None:
+    """Let the application's log have the error, too: each task has a logger of its own to configure."""
+    run, key = attempt.run, attempt.key
+    logger = logging.getLogger(f"{FAILURES}.{run.dag_id}.{attempt.task_id}")
+    index = "" if key.map_index < 0 else f"[{key.map_index}]"
+    logger.error(
+        "%s%s of %s, run %s, failed in try %d of %d: %s%s", attempt.task_id, index, run.dag_id, run.run_id,
+        key.try_number, attempt.max_tries + 1, report.reason, f"\n{report.details.rstrip()}" if report.details else "",
+        extra={"dag_id": run.dag_id, "run_id": run.run_id, "task_id": attempt.task_id, "map_index": key.map_index},
+    )  # fmt: skip
+
+
+def _final(key: AttemptKey, outcome: Outcome, reason: str, where: AttemptEnvironment) -> Report:
     return Report(key=key, outcome=outcome, at=datetime.now(UTC), reason=reason, hostname=where.hostname, pid=where.pid)

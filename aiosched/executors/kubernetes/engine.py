@@ -28,7 +28,7 @@ from aiosched.executors.kubernetes.reasons import PodEnd, end_of, is_quota
 from aiosched.executors.kubernetes.warm_pods import WarmPods
 from aiosched.executors.kubernetes.watching import PodWatch
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 16  # requests that are waited for at a time
 SWEEP_EVERY: Final = 1.0  # seconds
@@ -69,6 +69,11 @@ class KubernetesEngine:
         """As many as of plain functions: each coroutine has a pod, too."""
         return self.slots
 
+    @property
+    def trouble(self) -> str:
+        """See TroubledEngine."""
+        return next((watch.trouble for watch in self._watches if watch.trouble), "")
+
     def _is_connected(self) -> bool:
         return bool(self._watches) and all(watch.is_connected for watch in self._watches)
 
@@ -85,6 +90,7 @@ class KubernetesEngine:
             image=self._settings.image,
             service_account=self._settings.service_account,
             template=template,
+            override_allows=self._settings.pod_override_allows,
         )
         if self._settings.min_idle:
             try:
@@ -170,6 +176,11 @@ class KubernetesEngine:
             self._refused.drop(job.id)
         except KubeError as error:
             self._refuse(job, namespace, error)
+        except PodRefused as error:
+            if pod is not None:
+                self._pods.give_up(pod)
+            self._refused.drop(job.id)
+            self._ended(job.id, str(error))
 
     async def _existing(self, job: Job, namespace: str, name: str) -> Manifest | None:
         """The pod that a job has already; None if it cannot use it."""

@@ -22,7 +22,7 @@ from aiosched.executors.kubernetes.reasons import PodEnd, disruption, end_of, go
 if TYPE_CHECKING:
     from aiosched.config.sections import KubernetesSettings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 ORPHANED_AFTER: Final = 60.0  # seconds from when a pod was due to be deleted by the scheduler that waits for its job
 _HEARD_WITHIN: Final = 45.0  # seconds in which a worker hears with a heartbeat that it is to stop
@@ -45,6 +45,7 @@ class _Held:
     told_at: float = -math.inf
     is_silent: bool = False  # its end says nothing about its job
     is_deleted: bool = False  # the deletion was accepted
+    is_one_of_several: bool = False  # the job has, or had, another pod: how one ends says nothing certain about the job
     trouble_since: float | None = None
 
     @property
@@ -106,7 +107,8 @@ class HeldPods:
             return
         held, now = self._held.get(job), time.monotonic()
         if held is None or held.uid != pod["metadata"]["uid"]:
-            held = self._held[job] = _Held(job, pod, now)
+            several = held is not None and held.end is None and not held.is_deleted
+            held = self._held[job] = _Held(job, pod, now, is_one_of_several=several)
         held.pod = pod
         if held.end is not None:
             return
@@ -131,13 +133,14 @@ class HeldPods:
         if held is None or held.end is None:
             end = gone(pod, self.settings.worker_container_name)
             reason = held.told.reason if held is not None and held.told is not None else end.reason
-            self.ended(job, reason, certain=end.is_certain)
+            several = held is not None and held.is_one_of_several
+            self.ended(job, reason, certain=end.is_certain and not several)
 
     def _tell(self, held: _Held, end: PodEnd) -> None:
         if held.told is None and not end.is_success:
             logger.info("kubernetes: job %d: %s", held.job, end.reason)
         held.told, held.told_at = end, time.monotonic()
-        self.ended(held.job, end.reason, certain=end.is_certain)
+        self.ended(held.job, end.reason, certain=end.is_certain and not held.is_one_of_several)
 
     def _delete_when_ended(self, held: _Held, now: float) -> None:
         assert held.end is not None

@@ -1,32 +1,48 @@
 """Requests to the Kubernetes API: who we are, how fast we may ask, and what an answer means. Objects are plain dicts.
 
-kubernetes_asyncio has the configuration, the authentication and the HTTP connections; its models are not used.
+kubernetes_asyncio has the configuration, the authentication and the HTTP connections; its models are not used. What a
+server sends is bounded in bytes and seconds and its shape is checked; redirects are not followed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-import json
 import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiosched.errors import ConfigError
 from aiosched.executors.engines.engine import EngineUnavailable
+from aiosched.executors.kubernetes.answers import (
+    OddAnswer,
+    StatusObject,
+    checked_pod,
+    event_of,
+    page_of,
+    read_json,
+    status_of,
+    version_of,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from aiosched.config.sections import KubernetesSettings
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 Manifest = dict[str, Any]
 
 _CONTENT: Final = {"PATCH": "application/merge-patch+json"}
 _TIMEOUT: Final = 30.0  # seconds for an answer
+_MOST_BYTES: Final = 2**26  # of an answer: a page of 500 pods has some ten million
+_MOST_IN_LINE: Final = 2**22  # bytes of a line of a watch: Kubernetes stores objects of up to a million and a half
+_MOST_PODS: Final = 100_000  # of one list
+_PART: Final = 2**16  # bytes that are read at once
+_MOST_MESSAGE: Final = 4_000  # characters of what an error says
+_MOST_NAMED: Final = 1_000  # odd objects that are remembered, so that each is named once
 _BURST: Final = 1.0  # seconds of the rate that may be used at once
 _LONGEST_PAUSE: Final = 60.0  # seconds for which a Retry-After is believed
 _TOLD_TO_WAIT: Final = 5  # answers 429 to one request before it is given up for now
@@ -42,6 +58,14 @@ class KubeError(Exception):
         self.status, self.reason = status, reason
 
 
+class PodChange(NamedTuple):
+    """What a watch says: the version from which a later one may go on, and the pod, None if there is only that."""
+
+    kind: str  # ADDED, MODIFIED, DELETED, BOOKMARK
+    version: str
+    pod: Manifest | None
+
+
 class KubeApi:
     """One connection pool to an API server, with our identity. Create it by `connect`."""
 
@@ -49,6 +73,7 @@ class KubeApi:
         self._client, self._reload = client, reload
         self.namespace = namespace  # where we are, as far as the configuration says
         self._interval, self._next = 1 / rate, 0.0
+        self._named: dict[str, None] = {}  # what was said of odd objects, in that order
 
     @classmethod
     async def connect(cls, options: KubernetesSettings) -> KubeApi:
@@ -83,6 +108,7 @@ class KubeApi:
             namespace = loaded.current_context["context"].get("namespace") or namespace
         made: Any = client.ApiClient(found)
         made.user_agent = "aiosched"
+        made.rest_client.pool_manager = _OnlyThere(made.rest_client.pool_manager)
         return cls(made, load, namespace=namespace, rate=options.requests_per_second)
 
     async def close(self) -> None:
@@ -91,11 +117,15 @@ class KubeApi:
 
     async def create(self, namespace: str, kind: str, manifest: Manifest) -> Manifest:
         """Create an object of a kind (`pods`, `secrets`); returns it as it was stored. Raises KubeError."""
-        return await self.request("POST", f"/api/v1/namespaces/{namespace}/{kind}", body=manifest)
+        return self._checked(
+            await self.request("POST", f"/api/v1/namespaces/{namespace}/{kind}", body=manifest), kind, namespace
+        )
 
     async def get(self, namespace: str, kind: str, name: str) -> Manifest:
         """One object. Raises KubeError, with status 404 if there is none."""
-        return await self.request("GET", f"/api/v1/namespaces/{namespace}/{kind}/{name}")
+        return self._checked(
+            await self.request("GET", f"/api/v1/namespaces/{namespace}/{kind}/{name}"), kind, namespace
+        )
 
     async def delete_pod(self, namespace: str, name: str, *, uid: str, grace: int | None = None) -> None:
         """Delete this pod, with `grace` seconds for it; None: as many as it says. One that is gone is not an error."""
@@ -110,24 +140,31 @@ class KubeApi:
 
     async def patch_pod(self, namespace: str, name: str, patch: Manifest) -> Manifest:
         """Change a pod by a merge patch; returns it as it was stored. Raises KubeError."""
-        return await self.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", body=patch)
+        found = await self.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", body=patch)
+        return self._checked(found, "pods", namespace)
 
     async def list_pods(self, namespace: str, selector: str, *, page: int = 500) -> tuple[list[Manifest], str]:
-        """All pods with these labels, and the version of the list. Raises KubeError."""
+        """All pods with these labels, and the version of the list. Odd objects are left out. Raises KubeError."""
         found: list[Manifest] = []
         query = {"labelSelector": selector, "limit": str(page)}
         while True:
-            answer = await self.request("GET", f"/api/v1/namespaces/{namespace}/pods", query=query)
-            found += answer.get("items") or ()
-            version, rest = answer["metadata"]["resourceVersion"], answer["metadata"].get("continue")
-            if not rest:
-                return found, version
-            query = {**query, "continue": rest}
+            content = await self._ask("GET", f"/api/v1/namespaces/{namespace}/pods", query=query)
+            try:
+                answer = page_of(content)
+            except OddAnswer as error:
+                raise self._odd(error) from None
+            pods = (self._pod_or_none(item, namespace) for item in answer.items or ())
+            found += [pod for pod in pods if pod is not None]
+            if not answer.metadata.continue_:
+                return found, answer.metadata.resourceVersion
+            if not answer.items or len(found) > _MOST_PODS:
+                raise EngineUnavailable(f"the list of pods has no end, or more than {_MOST_PODS:,} pods")
+            query = {**query, "continue": answer.metadata.continue_}
 
     async def watch_pods(
         self, namespace: str, selector: str, *, version: str, seconds: int, opened: Callable[[], None]
-    ) -> AsyncIterator[tuple[str, Manifest]]:
-        """Changes of these pods after `version`, as (type, object), for about so many seconds.
+    ) -> AsyncIterator[PodChange]:
+        """Changes of these pods after `version`, for about so many seconds. Odd objects are left out.
 
         `opened` is called when the server has accepted. Raises EngineUnavailable, and KubeError, with status 410 if
         the changes since `version` are no longer known.
@@ -141,40 +178,83 @@ class KubeApi:
         }
         path = f"/api/v1/namespaces/{namespace}/pods"
         response = await self._respond("GET", path, query=query, body=None, timeout=(_TIMEOUT, seconds + _TIMEOUT))
+        ends_at = asyncio.get_running_loop().time() + seconds + _TIMEOUT
         try:
             if response.status != 200:
-                raise self._refusal(response, await response.read())
+                async with asyncio.timeout(_TIMEOUT):
+                    raise self._refusal(response, await _content(response))
             opened()
-            async for line in response.content:
-                if line.strip():
-                    event = json.loads(line)
-                    if event["type"] == "ERROR":
-                        raise _error(event["object"])
-                    yield event["type"], event["object"]
+            async for line in _lines(response, ends_at):
+                try:
+                    event = event_of(line)
+                except OddAnswer as error:
+                    self._name(namespace, error)
+                    continue
+                if event.type == "ERROR":
+                    raise _error(status_of(event.object))
+                version = version_of(event.object) or version
+                is_pod = event.type in ("ADDED", "MODIFIED", "DELETED")
+                yield PodChange(event.type, version, self._pod_or_none(event.object, namespace) if is_pod else None)
         except (OSError, TimeoutError, ValueError, self._client_error()) as error:
             raise EngineUnavailable(f"the watch of pods broke off: {_said(error)}") from error
         finally:
             response.close()
 
+    def _pod_or_none(self, found: Any, namespace: str) -> Manifest | None:
+        """A pod of this namespace; None for an odd object, which is named once."""
+        try:
+            return checked_pod(found, namespace)
+        except OddAnswer as error:
+            self._name(namespace, error)
+            return None
+
+    def _name(self, namespace: str, error: OddAnswer) -> None:
+        """Say once what is odd."""
+        said = f"in namespace {namespace}: {error}"
+        if said not in self._named:
+            logger.warning("kubernetes: left alone %s", said)
+            self._named[said] = None
+            if len(self._named) > _MOST_NAMED:
+                del self._named[next(iter(self._named))]
+
+    def _checked(self, found: Manifest, kind: str, namespace: str) -> Manifest:
+        try:
+            return checked_pod(found, namespace) if kind == "pods" else found
+        except OddAnswer as error:
+            raise self._odd(error) from None
+
+    def _odd(self, error: OddAnswer) -> EngineUnavailable:
+        return EngineUnavailable(f"the Kubernetes API at {self._client.configuration.host} answers oddly: {error}")
+
     async def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Manifest | None = None
     ) -> Manifest:
-        """One request, repeated while the server says that we ask too much. Raises KubeError, EngineUnavailable."""
+        """One request; the object that answers it. Raises KubeError, EngineUnavailable."""
+        try:
+            return read_json(await self._ask(method, path, query=query, body=body))
+        except OddAnswer as error:
+            raise self._odd(error) from None
+
+    async def _ask(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Manifest | None = None
+    ) -> bytes:
+        """The answer to a request, which is repeated while the server says that we ask too much."""
         is_reloaded, told_to_wait = False, 0
         while True:
             response = await self._respond(method, path, query=query, body=body, timeout=_TIMEOUT)
             try:
                 async with asyncio.timeout(_TIMEOUT):
-                    content = await response.read()
-            except (OSError, TimeoutError, self._client_error()) as error:
+                    content = await _content(response)
+            except (OSError, TimeoutError, ValueError, self._client_error()) as error:
+                response.close()
                 raise EngineUnavailable(f"the Kubernetes API broke off: {_said(error)}") from error
             finally:
                 response.release()
             if response.status < 300:
-                return dict(json.loads(content))
+                return content
             if response.status == 401 and not is_reloaded:  # a token that was replaced meanwhile
                 is_reloaded = True
-                await self._reload()
+                await self._read_token_again()
                 continue
             refusal = self._refusal(response, content)
             if response.status == 429:
@@ -183,11 +263,24 @@ class KubeApi:
                     continue
             raise refusal
 
+    async def _read_token_again(self) -> None:
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                await self._reload()
+        except Exception as error:  # of files, or of a program that the kubeconfig names
+            raise EngineUnavailable(
+                f"the Kubernetes API refuses our token, and there is no other: {_said(error)}"
+            ) from error
+
     def _refusal(self, response: Any, content: bytes) -> Exception:
         """What an answer means that is an error. Notes until when the server wants to hear nothing."""
         error = _error_of(response.status, content)
         if response.status == 429:
             self._wait(response.headers.get("Retry-After"))
+        if response.status < 400:
+            return EngineUnavailable(
+                f"the Kubernetes API answers {response.status}, a redirect, which is not followed: give its own address"
+            )
         if response.status == 429 or response.status >= 500:
             return EngineUnavailable(f"the Kubernetes API answers {response.status}: {error}")
         return error
@@ -230,18 +323,60 @@ class KubeApi:
         return ClientError
 
 
+class _OnlyThere:
+    """A session of aiohttp that follows no redirect: what is sent are jobs, with their tokens."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    async def request(self, **asked: Any) -> Any:
+        return await self._session.request(**asked, allow_redirects=False)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+async def _content(response: Any) -> bytes:
+    """The body of an answer. Raises ValueError for one that is too long."""
+    found = bytearray()
+    while part := await response.content.read(_PART):
+        found += part
+        if len(found) > _MOST_BYTES:
+            raise ValueError(f"its answer has more than {_MOST_BYTES:,} bytes")
+    return bytes(found)
+
+
+async def _lines(response: Any, ends_at: float) -> AsyncIterator[bytes]:
+    """The lines of a watch that are not empty. Raises ValueError for one that is too long, TimeoutError at its end."""
+    rest = bytearray()
+    while True:
+        async with asyncio.timeout_at(ends_at):
+            part = await response.content.read(_PART)
+        if not part:
+            return
+        searched = len(rest)
+        rest += part
+        while (end := rest.find(b"\n", searched)) >= 0:
+            line, searched = bytes(rest[:end]), 0
+            del rest[: end + 1]
+            if line.strip():
+                yield line
+        if len(rest) > _MOST_IN_LINE:
+            raise ValueError(f"a line has more than {_MOST_IN_LINE:,} bytes")
+
+
 def _error_of(status: int, content: bytes) -> KubeError:
     try:
-        found = json.loads(content)
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and found.get("kind") == "Status":
-        return _error({"code": status, **found})
+        found = read_json(content)
+    except OddAnswer:
+        found = {}
+    if found.get("kind") == "Status":
+        return _error(status_of(found), status)
     return KubeError(status, "", content[:500].decode(errors="replace"))
 
 
-def _error(status: Manifest) -> KubeError:
-    return KubeError(int(status.get("code") or 0), status.get("reason") or "", status.get("message") or "")
+def _error(status: StatusObject, answered: int = 0) -> KubeError:
+    return KubeError(status.code or answered, status.reason or "", (status.message or "")[:_MOST_MESSAGE])
 
 
 def _said(error: BaseException) -> str:

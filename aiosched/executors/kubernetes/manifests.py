@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.values.worker_messages import Job
+from aiosched.executors.kubernetes.overrides import opened_for, refused_part
 
 Manifest = dict[str, Any]
 
@@ -29,8 +30,10 @@ _RUN_ATTEMPT: Final = ["worker", "run-attempt"]
 _VOLUME: Final = "aiosched-job"
 _FOLDER: Final = "/run/aiosched"
 _KEY: Final = "job.json"
+_JOB_ID: Final = re.compile("[0-9]{1,18}")
 GRACE: Final = 10  # seconds that a pod which is deleted leaves to its task, of the 30 that Kubernetes leaves to it
 
+_NO_RIGHTS: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}  # of a container by default
 _MERGED_BY: Final = {  # lists of a pod that Kubernetes merges by a key (patchMergeKey)
     "containers": "name",
     "initContainers": "name",
@@ -61,6 +64,7 @@ class PodOptions:
     image: str | None = None
     service_account: str | None = None
     template: Manifest = field(default_factory=dict)
+    override_allows: Sequence[str] = ()  # what tasks may ask for besides, see overrides.py
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -85,6 +89,11 @@ def pod_of(job: Job, options: PodOptions, *, salt: str) -> Manifest:
 
 def _pod_of(job: Job, options: PodOptions, salt: str) -> Manifest:
     override = _override(job)
+    if (part := refused_part(override, opened_for(job.team, options.override_allows))) is not None:
+        raise PodRefused(
+            f"{part} in the pod_override of its executor_config is not allowed: an administrator can put it into the "
+            "template (kubernetes.pod_template_file), or allow it to tasks (kubernetes.pod_override_allows)"
+        )
     pod = _base(options, override)
     name = name_of(job, options.instance)
     pod["metadata"] |= {"name": name, "namespace": _namespace(job, override, options)}
@@ -126,17 +135,27 @@ def made_like(pod: Manifest, options: PodOptions) -> bool:
 
 
 def secret_of(job: Job, pod: Manifest) -> Manifest:
-    """The Secret with the job for a pod that was created. Kubernetes removes it with the pod."""
+    """The Secret with the job for a pod that was created. Kubernetes removes it with the pod.
+
+    Raises PodRefused for a pod from which our labels or our volume are gone.
+    """
     metadata = pod["metadata"]
+    try:
+        labels = {key: metadata["labels"][key] for key in ("app.kubernetes.io/managed-by", INSTANCE_LABEL)}
+        name = next(str(one["secret"]["secretName"]) for one in pod["spec"]["volumes"] if one["name"] == _VOLUME)
+    except (KeyError, TypeError, StopIteration):
+        raise PodRefused(
+            f"its pod {metadata['name']} is there without the labels or the volume {_VOLUME!r} that it was made with: "
+            "something in the cluster removes them"
+        ) from None
     owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-    labels = {key: metadata["labels"][key] for key in ("app.kubernetes.io/managed-by", INSTANCE_LABEL)}
     labels[JOB_LABEL] = str(job.id)
     text = msgspec.json.encode(msgspec.structs.replace(job, executor_config={})).decode()
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": _secret_name(pod),
+            "name": name,
             "namespace": metadata["namespace"],
             "labels": labels,
             "ownerReferences": [owner],
@@ -156,7 +175,7 @@ def name_of(job: Job, instance: str) -> str:
 def job_of(pod: Manifest) -> int | None:
     """The id of the job of a pod, None if it is none of ours."""
     text = (pod["metadata"].get("labels") or {}).get(JOB_LABEL, "")
-    return int(text) if text.isdecimal() else None
+    return int(text) if _JOB_ID.fullmatch(text) else None
 
 
 def is_of(pod: Manifest, job: Job) -> bool:
@@ -198,6 +217,8 @@ def _base(options: PodOptions, override: Manifest) -> Manifest:
     pod |= {"apiVersion": "v1", "kind": "Pod"}
     pod.pop("status", None)
     spec["restartPolicy"] = "Never"
+    for one in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        one["securityContext"] = {**_NO_RIGHTS, **(one.get("securityContext") or {})}
     if not _worker(pod, options).get("image"):
         raise PodRefused(f"its pod has no image: set kubernetes.image, or the image of container {options.container!r}")
     return pod
@@ -208,7 +229,6 @@ def _defaults(options: PodOptions) -> Manifest:
         "name": options.container,
         "args": [*_RUN_ATTEMPT, "--grace", str(GRACE), f"{_FOLDER}/{_KEY}"],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     if options.image:
         worker["image"] = options.image
@@ -285,10 +305,6 @@ def _annotations(job: Job) -> dict[str, str]:
 
 def _fingerprint(options: PodOptions) -> str:
     return hashlib.sha256(msgspec.json.encode(_base(options, {}), order="sorted")).hexdigest()[:16]
-
-
-def _secret_name(pod: Manifest) -> str:
-    return next(str(one["secret"]["secretName"]) for one in pod["spec"]["volumes"] if one["name"] == _VOLUME)
 
 
 def _digest(job: Job) -> str:

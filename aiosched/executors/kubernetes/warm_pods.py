@@ -16,10 +16,18 @@ from typing import Final
 from aiosched.core.values.worker_messages import Job
 from aiosched.executors.engines.engine import EngineUnavailable
 from aiosched.executors.kubernetes.kube_api import KubeApi, KubeError, Manifest
-from aiosched.executors.kubernetes.manifests import PodOptions, assigned, idle_pod, is_idle, made_like, secret_of
+from aiosched.executors.kubernetes.manifests import (
+    PodOptions,
+    PodRefused,
+    assigned,
+    idle_pod,
+    is_idle,
+    made_like,
+    secret_of,
+)  # fmt: skip
 from aiosched.executors.kubernetes.reasons import end_of
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _TAKEN: Final = (404, 409, 422)  # the pod is gone, or another scheduler was faster
 
@@ -61,14 +69,14 @@ class WarmPods:
             try:
                 await self.api.create(metadata["namespace"], "secrets", secret_of(job, pod))
                 return await self.api.patch_pod(metadata["namespace"], metadata["name"], assigned(job, pod))
-            except KubeError as error:
-                if error.status not in _TAKEN:
+            except (KubeError, PodRefused) as error:
+                if isinstance(error, PodRefused) or error.status not in _TAKEN:
                     logger.warning("kubernetes: the idle pod %s cannot be used: %s", metadata["name"], error)
         return None
 
     def _take(self) -> Manifest | None:
         for uid, pod in self._idle.items():
-            if pod["status"].get("phase") == "Running" and self._is_usable(pod):
+            if (pod.get("status") or {}).get("phase") == "Running" and self._is_usable(pod):
                 return self._idle.pop(uid)
         return None
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from aiosched.executors.engines.engine import EngineUnavailable
 from aiosched.executors.kubernetes.kube_api import KubeApi, KubeError, Manifest
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _SHORTEST_WATCH: Final = 60  # seconds: a connection that has died unnoticed is noticed soon after
 _LONGEST_WATCH: Final = 90
@@ -48,6 +48,7 @@ class PodWatch:
         self._api, self.namespace, self._selector, self._listeners = api, namespace, selector, listeners
         self.is_listed = False  # ever
         self.is_connected = False
+        self.trouble = ""  # why not
         self._has_warned = False
 
     async def run(self) -> None:
@@ -62,12 +63,12 @@ class PodWatch:
                     for listener in self._listeners:
                         listener.listed(self.namespace, pods)
                     self.is_listed = True
-                async for kind, pod in self._api.watch_pods(
+                async for change in self._api.watch_pods(
                     self.namespace, self._selector, version=version, seconds=_seconds(), opened=self._opened
                 ):
-                    failures = 0
-                    version = pod["metadata"]["resourceVersion"]
-                    self._receive(kind, pod)
+                    failures, version = 0, change.version
+                    if change.pod is not None:
+                        self._receive(change.kind, change.pod)
                 if time.monotonic() > begun + _SHORTEST_WATCH / 2:
                     continue  # it has ended as agreed
             except KubeError as error:
@@ -78,6 +79,9 @@ class PodWatch:
                 self._failed(error)
                 if failures >= _FAILURES:
                     version = None
+            except Exception:  # about a pod as it is stored there, which nobody here has written
+                self.is_connected, version = False, None
+                logger.exception("kubernetes: the pods of namespace %s are listed again", self.namespace)
             await asyncio.sleep(min(FIRST_PAUSE * 2**failures, _LAST_PAUSE) * random.uniform(0.5, 1.5))
             failures += 1
 
@@ -91,12 +95,13 @@ class PodWatch:
     def _opened(self) -> None:
         if not self.is_connected:
             logger.info("kubernetes: the pods of namespace %s are watched", self.namespace)
-        self.is_connected, self._has_warned = True, False
+        self.is_connected, self._has_warned, self.trouble = True, False, ""
 
     def _failed(self, error: Exception) -> None:
         self.is_connected = False
+        self.trouble = f"the pods of namespace {self.namespace} cannot be watched: {error}"
         if not self._has_warned:
-            logger.warning("kubernetes: the pods of namespace %s cannot be watched: %s", self.namespace, error)
+            logger.warning("kubernetes: %s", self.trouble)
         self._has_warned = True
 
 

@@ -6,6 +6,7 @@ Importing a DAG file takes a worker as long as running many of its small tasks. 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Container, Iterable, Sequence, Sized
 from typing import Final, Protocol, TypeVar
 
@@ -20,12 +21,14 @@ _LONG: Final = 1.0  # seconds: longer attempts count as this long
 _FILES: Final = 10_000  # number of files with known times
 LONGEST_LINE: Final = 64  # attempts of a worker, including the running one
 
-FileKey = tuple[str | None, str | None, str | None]  # a DAG file, its source hash and the version of its bundle
+# A DAG file, its source hash, the version of its bundle, and the team whose processes may import it.
+FileKey = tuple[str | None, str | None, str | None, str | None]
 
 
 class HasFiles(Protocol):
-    """A worker with loaded files."""
+    """A worker with loaded files, which are all of one team."""
 
+    team: str | None
     files: set[FileKey]
 
 
@@ -56,7 +59,7 @@ def file_of(attempt: Attempt) -> FileKey:
 
 def code_file(run: RunInfo) -> FileKey:
     """The DAG file that attempts of a run need."""
-    return run.file, run.source_hash, run.bundle_version
+    return run.file, run.source_hash, run.bundle_version, run.team
 
 
 class FileTimes:
@@ -95,6 +98,8 @@ class FileTimes:
 
     @staticmethod
     def _learn(known: dict[FileKey | None, float], file: FileKey, seconds: float) -> None:
+        if not 0 <= seconds < math.inf:  # what a worker says; its code of authors can send anything
+            return
         for key in (file, None):
             before = known.get(key, seconds)
             known[key] = before + (seconds - before) / 8
@@ -103,12 +108,12 @@ class FileTimes:
 
 
 def match(
-    idle: Sequence[HasFiles], backlog: Iterable[Attempt], passed_over: int, but: Container[AttemptKey] = ()
-) -> tuple[int, int]:
+    idle: Sequence[HasFiles], backlog: Sequence[Attempt], passed_over: int, but: Container[AttemptKey] = ()
+) -> tuple[int, int] | None:
     """The positions of an idle worker (the most recently used is last) and of its next attempt.
 
-    The first attempt goes to any worker if no attempt near the front fits better, or if it was `passed_over` too often.
-    Attempts in `but` are left alone; the first is none of them.
+    The first attempt goes to any worker of its team if no attempt near the front fits better, or if it was
+    `passed_over` too often; None if its team has none. Attempts in `but` are left alone; the first is none of them.
     """
     look_ahead = LOOK_AHEAD if passed_over < LOOK_AHEAD else 1
     for position, attempt in enumerate(itertools.islice(backlog, look_ahead)):
@@ -118,19 +123,22 @@ def match(
         for worker in range(len(idle) - 1, -1, -1):
             if file in idle[worker].files:
                 return worker, position
-    return len(idle) - 1, 0
+    team = backlog[0].run.team
+    return next(((worker, 0) for worker in range(len(idle) - 1, -1, -1) if idle[worker].team == team), None)
 
 
 def behind(workers: Iterable[Lined], attempt: Attempt, times: FileTimes, *, free: bool, now: float) -> Lined | None:
     """The worker in whose line an attempt should wait; None if it should not wait in a line.
 
-    It is the shortest line among workers with its file, or among all if no worker is `free`, if the expected wait is
-    within the limit. An idle worker with the file is better than any line.
+    It is the shortest line among its team's workers with its file, or among all of these if no worker is `free`, if the
+    expected wait is within the limit. An idle worker with the file is better than any line.
     """
     file = file_of(attempt)
     patience = times.patience(file)
     best, rank = None, (True, LONGEST_LINE)
     for worker in workers:
+        if worker.team != attempt.run.team:
+            continue
         length, stranger = len(worker.attempts), file not in worker.files
         if not length:
             if not stranger:
@@ -147,14 +155,15 @@ def choose_for_import(
 ) -> int | None:
     """The position of the idle worker that imports a file for a run that is expected, `until` then; None: a new worker.
 
-    It is one with few files, so that these are spread; without a file of another version of a bundle; and none that is
-    needed before it has imported the file. There is a new one (if it `spawns`) while more `files` wait than workers are
-    idle.
+    It is one of the file's team with few files, so that these are spread; without a file of another version of a
+    bundle; and none that is needed before it has imported the file. There is a new one (if it `spawns`) while more
+    `files` wait than workers are idle.
     """
     fitting = [
         place
         for place, worker in enumerate(idle)
-        if all(known[2] == file[2] for known in worker.files)
+        if worker.team == file[3]
+        and all(known[2] == file[2] for known in worker.files)
         and not any(now - _LATE < due < until for due in worker.due.values())
     ]
     best = min(fitting, key=lambda place: len(idle[place].files), default=None)

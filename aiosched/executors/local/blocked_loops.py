@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from aiosched.core.values.messages import AttemptKey
 from aiosched.executors.local.worker_link import WorkerLink
-from aiosched.executors.worker.loop_sign import PERIOD
+from aiosched.executors.worker.loop_heartbeat import PERIOD
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 NOTICED: Final = 1.0  # seconds without a heartbeat after which a loop counts as blocked
 MOST_SHOWN: Final = 1000  # attempts of one worker

@@ -25,6 +25,7 @@ from typing import Final
 import msgspec
 
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, TaskServices, Upcoming
+from aiosched.core.values.received_reports import received
 from aiosched.errors import ConfigError
 from aiosched.executors.attempt.failures import timeout_reason
 from aiosched.executors.attempt.logs import AttemptLog
@@ -32,21 +33,31 @@ from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.local.blocked_loops import BlockedLoops
 from aiosched.executors.local.code_workers import CodeWorkers
 from aiosched.executors.local.forkservers import Forkservers
+from aiosched.executors.local.memory_watch import MemoryWatch
 from aiosched.executors.local.options import LocalOptions
-from aiosched.executors.local.question_answers import QuestionAnswers
 from aiosched.executors.local.queueing import AttemptQueue
+from aiosched.executors.local.service_calls import ServiceCalls
 from aiosched.executors.local.trigger_process import TriggerProcess
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
-from aiosched.executors.worker.loop_sign import LoopSign
+from aiosched.executors.worker.loop_heartbeat import LoopHeartbeat
 from aiosched.executors.worker.processes import describe_exit, signal_group
-from aiosched.executors.worker.protocol import Ask, Call, Ended, Exited, FieldsRendered, Fired, Warmed, Withdraw
+from aiosched.executors.worker.protocol import (
+    Ended,
+    Exited,
+    FieldsRendered,
+    Fired,
+    ServiceCall,
+    Warmed,
+    Withdraw,
+    XComCall,
+)
 from aiosched.timeouts import clean_up_timeout
 
 __all__ = ["LocalExecutor", "LocalOptions"]
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 _MOST_FAILED_STARTS: Final = 3  # consecutive failures before waiting attempts are reported as lost
 _STOPPED: Final = "the scheduler stopped"
@@ -104,15 +115,19 @@ class LocalExecutor:
     async def start(self, report: Callable[[Report], None], services: TaskServices) -> None:
         """Start the forkserver; workers are forked on demand."""
         self._loop = asyncio.get_running_loop()
-        self._report, self._answers = report, QuestionAnswers(services)
+        self._report, self._answers = report, ServiceCalls(services)
         self._starts = StartNotices(self._loop, report, hostname=self._hostname, delay=self._options.notice_delay)
-        idle_time, most = self._options.idle_time, self._async_workers
+        idle_time = self._options.idle_time
         times = {"idle_time": idle_time, "import_timeout": self._options.import_timeout}
         self._queue = AttemptQueue(self, self._links, slots=self._slots, lines=not self._fresh, **times)
         await self._forkservers.start()
         self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
-        self._code_workers = CodeWorkers(self, self._links, self.blocked_loops, most=most, idle_time=idle_time)
-        self._triggers = TriggerProcess(self._code_workers, report, self._hostname)
+        self._code_workers = CodeWorkers(
+            self, self._links, self.blocked_loops, most=self._async_workers, idle_time=idle_time
+        )
+        most = self._options.max_xcom_bytes
+        self._triggers = TriggerProcess(self._code_workers, report, self._hostname, most=most)
+        self._memory = MemoryWatch(self._links, self._options.memory_limit, self._kill_because)
         self._started = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
@@ -128,7 +143,7 @@ class LocalExecutor:
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.FAILED, refusal))
             elif attempt.is_async and not self._fresh and user is None:
                 self._async_running += 1
-                self.begin(self._code_workers.for_coroutine(attempt.run.code), attempt)
+                self.begin(self._code_workers.for_coroutine(attempt.run), attempt)
             else:
                 self._queue.add(attempt, user)
         if self._where or self._queue:
@@ -179,14 +194,14 @@ class LocalExecutor:
 
     # Handing out work
 
-    def spawn(self, *, is_async: bool, watches: bool = False, user: str | None = None) -> WorkerLink:
-        """Start a worker. A failure to start is handled in the next loop iteration."""
+    def spawn(self, *, is_async: bool, team: str | None, watches: bool = False, user: str | None = None) -> WorkerLink:
+        """Start a worker for attempts of a team. A failure to start is handled in the next loop iteration."""
         self._last_number += 1
-        link = WorkerLink(self._last_number, is_async=is_async, watches=watches, user=user, listener=self)
+        link = WorkerLink(self._last_number, is_async=is_async, watches=watches, user=user, team=team, listener=self)
         self._links[link.number] = link
         try:
             if is_async:
-                link.sign = LoopSign()
+                link.sign = LoopHeartbeat()
                 shared = link.sign.descriptor
             else:
                 link.claim_pipe = ClaimPipe()
@@ -217,6 +232,7 @@ class LocalExecutor:
                 timer.cancel()
 
     def _began(self, link: WorkerLink, attempt: Attempt) -> None:
+        self._memory.began(link)
         key, timeout = attempt.key, attempt.execution_timeout
         if attempt.callback is None:
             self._starts.began(key, link)
@@ -236,7 +252,12 @@ class LocalExecutor:
     def attempts_ended(self, link: WorkerLink, ended: Ended) -> None:
         """Some attempts of a worker have ended."""
         head = None if link.is_async else next(iter(link.attempts), None)
-        reports = [report for report in ended.reports if self._leave(link, report.key, ended)]
+        most = self._options.max_xcom_bytes
+        reports = [
+            received(report, attempt, most)
+            for report in ended.reports
+            if (attempt := self._leave(link, report.key, ended)) is not None
+        ]
         self._failed_starts = 0
         if ended.retire is not None or self._fresh:
             link.retiring = True
@@ -278,9 +299,9 @@ class LocalExecutor:
         self._failed_starts = 0
         self._triggers.fired(link, fired.number, fired.report)
 
-    def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None:
+    def worker_asks(self, link: WorkerLink, call: XComCall | ServiceCall | Withdraw) -> None:
         """A task in a worker requests XComs, calls a service, or withdraws a request."""
-        self._answers.give(link, question)
+        self._answers.give(link, call)
 
     # Ends of processes
 
@@ -292,7 +313,8 @@ class LocalExecutor:
     def worker_exited(self, exited: Exited) -> None:
         """A worker's process has ended. Its last messages may still be in the socket and are processed."""
         if (link := self._links.get(exited.worker)) is not None:
-            link.exit = exited.reason or f"the worker process {describe_exit(exited.code)}"
+            why_killed = link.why_killed if exited.code == -signal.SIGKILL else None
+            link.exit = exited.reason or f"the worker process {why_killed or describe_exit(exited.code)}"
             link.left, link.output = exited.left, exited.output
             self._judge_soon(link)
 
@@ -303,8 +325,8 @@ class LocalExecutor:
         self._queue.gone(link)
         if link.exit is not None:
             self._judge(link)
-        elif link.attempts or link.triggers:  # it still runs, but is unreachable
-            self._forkservers.signal(link, signal.SIGKILL)
+        elif link.attempts or link.triggers:  # it ends just now, or cannot be reached any more
+            self._loop.call_later(_PATIENCE, self._kill_because, link, "closed its connection to the scheduler")
 
     def forkserver_lost(self, user: str | None, ended: asyncio.Task[str]) -> None:
         """A forkserver has ended, with its workers. Their attempts are reported once no process is left."""
@@ -382,17 +404,19 @@ class LocalExecutor:
             file.line("WARNING", "aiosched", left)
         file.line("ERROR", "aiosched", reason)
         file.close()
+        if file.unwritten is not None:
+            self._answers.tell(file.unwritten, attempt)
 
-    def _leave(self, link: WorkerLink, key: AttemptKey, ended: Ended | None = None) -> bool:
-        """Remove the attempt from the worker; returns whether the worker had it."""
+    def _leave(self, link: WorkerLink, key: AttemptKey, ended: Ended | None = None) -> Attempt | None:
+        """Remove the attempt from the worker, and return it, if the worker had it."""
         if (attempt := link.attempts.pop(key, None)) is None:
-            return False
+            return None
         del self._where[key]
         if link.is_async and not self._fresh and link.user is None:
             self._async_running -= 1
         else:
             self._queue.ended(link, attempt, ended)
-        return True
+        return attempt
 
     def _finish(self, report: Report) -> None:
         key, report = report.key, self._starts.with_fields(report)
@@ -452,6 +476,13 @@ class LocalExecutor:
         )  # fmt: skip
         self._forkservers.signal(link, signal.SIGKILL)
 
+    def _kill_because(self, link: WorkerLink, reason: str) -> None:
+        """Kill a worker for what its attempts did, unless it has ended."""
+        if link.exit is None and not link.killed:
+            link.killed, link.why_killed = True, f"{reason} and was killed"
+            log.warning("worker process %s, with %d attempts, %s", link.pid, len(link.attempts), link.why_killed)
+            self._forkservers.signal(link, signal.SIGKILL)
+
     def _overdue(self, key: AttemptKey, seconds: float) -> None:
         self._timers.pop(key, None)
         self._stop_attempt(key, self._options.kill_after, Outcome.FAILED, timeout_reason(seconds))
@@ -469,6 +500,7 @@ class LocalExecutor:
     async def _release(self) -> None:
         self._starts.close()
         self.blocked_loops.close()
+        await self._memory.close()
         links = list(self._links.values())
         await asyncio.gather(*self._connecting, return_exceptions=True)
         await self._answers.close()

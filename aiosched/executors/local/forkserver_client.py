@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from aiosched import leftovers
-from aiosched.config.secret_environment import without_secrets
+from aiosched.executors.local.guarded_process import GuardedProcess
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
-from aiosched.executors.worker.processes import describe_exit
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, Setup, Signal, WorkerConfig, frame
-from aiosched.other_user import OtherUser, command_as, environment_of
-from aiosched.scratch import remove_scratch_folders
+from aiosched.other_user import OtherUser
 
+FORKSERVER: Final = "aiosched.executors.worker.forkserver"  # the program
 _READ = 65_536
-_PATIENCE = 5.0  # seconds for all processes to end
 
 
 class ForkserverListener(Protocol):
@@ -35,9 +31,6 @@ class ForkserverClient:
     """One forkserver process, below a guard (guard.py).
 
     With a `user` they run as that one, who can neither signal nor read this process.
-
-    They are started by exec, so the host process never forks itself, and their end is seen on a socket, so no signal
-    handler is needed in the host.
     """
 
     def __init__(
@@ -50,35 +43,12 @@ class ForkserverClient:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
-        self._mark = leftovers.new_mark()
-        self._control, theirs = socket.socketpair()
-        self._control.settimeout(None)  # a library may have set a default timeout
-        try:
-            self._lifeline, end = socket.socketpair()
-        except BaseException:
-            self._control.close()
-            theirs.close()
-            raise
         lease = lease_deadline.reader()
-        passed = (theirs.fileno(), lease, end.fileno())
-        command = [sys.executable, "-P", "-m", "aiosched.executors.worker.forkserver", *map(str, passed)]
-        environment = {**without_secrets(os.environ), leftovers.MARK: self._mark}
         try:
-            self._guard = subprocess.Popen(
-                command if user is None else command_as(user, command),
-                env=environment if user is None else environment_of(user, environment),
-                stdin=subprocess.DEVNULL,
-                pass_fds=passed,
-                start_new_session=True,
-            )
-        except BaseException:
-            self._control.close()
-            self._lifeline.close()
-            raise
+            self._process = GuardedProcess(FORKSERVER, [lease], output="aiosched.workers", user=user)
         finally:
-            theirs.close()
-            end.close()
             os.close(lease)
+        self._control = self._process.control
         self._open = True
         self._loop.add_reader(self._control, self._read)
         self._send(Setup(config, [str(Path(entry).absolute()) for entry in sys.path]))
@@ -86,7 +56,7 @@ class ForkserverClient:
     @property
     def pid(self) -> int:
         """The pid of the guard, the forkserver's parent."""
-        return self._guard.pid
+        return self._process.pid
 
     def fork(self, worker: int, shared: int, *, is_async: bool, logs: socket.socket | None = None) -> socket.socket:
         """Request a worker; returns our end of its socket at once. Its process is announced later.
@@ -113,7 +83,7 @@ class ForkserverClient:
         """End the forkserver; it kills the remaining workers and all their processes."""
         if self._open:
             self._shut()
-            await asyncio.to_thread(self._await_end)
+            await asyncio.to_thread(self._process.await_end)
 
     def _send(self, message: Setup | Signal) -> None:
         if self._open:
@@ -142,23 +112,7 @@ class ForkserverClient:
 
     def _lose(self) -> None:
         self._shut()
-        self._listener.forkserver_lost(self._loop.create_task(asyncio.to_thread(self._await_end)))
-
-    def _await_end(self) -> str:
-        """Wait for the guard, which ends last; returns how the forkserver ended.
-
-        Blocks. The guard is killed if that takes too long. Processes that it then could not end are found by their
-        mark.
-        """
-        try:
-            status = self._guard.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._guard.kill()
-            status = self._guard.wait()
-        self._lifeline.close()
-        leftovers.end(lambda: leftovers.carrying(leftovers.MARK, lambda mark: mark == self._mark))
-        remove_scratch_folders(lambda mark, _: mark == self._mark)
-        return describe_exit(status)
+        self._listener.forkserver_lost(self._loop.create_task(asyncio.to_thread(self._process.await_end)))
 
     def _shut(self) -> None:
         self._open = False

@@ -17,14 +17,14 @@ from typing import Protocol
 from aiosched.core.values.messages import Attempt, AttemptKey
 from aiosched.executors.attempt.log_opening import LogFileServer
 from aiosched.executors.attempt.logs import open_log
-from aiosched.executors.local.forkserver_client import ForkserverClient
+from aiosched.executors.local.forkserver_client import FORKSERVER, ForkserverClient
 from aiosched.executors.local.options import LocalOptions
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.protocol import Exited
 from aiosched.other_user import OtherUser, check_access, check_rights, other_user
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class ForkserverHost(Protocol):
@@ -125,7 +125,8 @@ class Forkservers:
         user = other_user(name, setting)
         check_rights(setting)
         places = self._config.places
-        check_access(user, setting, list(map(Path, [*places.folders.values(), *places.caches.values()])))
+        folders = list(map(Path, [*places.folders.values(), *places.caches.values()]))
+        check_access(user, setting, folders, program=FORKSERVER)
         return user
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiosched.authoring.base.settings import AuthoringDefaults
-from aiosched.bundles.kinds import places_of
-from aiosched.bundles.places import CodePlaces
+from aiosched.bundles.places import CodePlaces, places_of
 from aiosched.config import Settings
 from aiosched.executors.attempt.start_notices import DELAY
 from aiosched.executors.worker.protocol import WorkerConfig
@@ -42,6 +41,8 @@ class LocalOptions:
     idle_time: float = 60.0  # idle workers beyond the first end after this
     max_attempts: int = 50_000  # of one worker
     max_growth_bytes: int = 536_870_912  # of one worker
+    worker_api: tuple[str, ...] = ()  # on a worker: the servers that it asks, whatever a message names; else those
+    memory_limit: int | None = None  # of one worker and the processes that it starts
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalOptions:
@@ -65,6 +66,8 @@ class LocalOptions:
             defaults=AuthoringDefaults.of(settings),
             import_timeout=core.dagbag_import_timeout,
             cleanup_time=core.killed_task_cleanup_time,
+            worker_api=tuple(url for each in settings.executor.worker_api.split(",") if (url := each.strip())),
+            memory_limit=settings.executor.memory_limit,
         )
 
     def for_workers(self) -> WorkerConfig:

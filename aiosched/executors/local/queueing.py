@@ -37,7 +37,7 @@ _MOST_AHEAD: Final = 16  # waiting attempts per slot
 class Host(Protocol):
     """Starts the workers and sends them attempts."""
 
-    def spawn(self, *, is_async: bool, user: str | None = None) -> WorkerLink: ...
+    def spawn(self, *, is_async: bool, team: str | None, user: str | None = None) -> WorkerLink: ...
     def begin(self, link: WorkerLink, attempt: Attempt) -> None: ...
     def taken_back(self, attempts: Iterable[Attempt]) -> None: ...
     def dismiss(self, link: WorkerLink) -> None: ...
@@ -146,8 +146,9 @@ class AttemptQueue:
             free = self._busy < self._slots and (spawns or bool(self._idle))
             attempt = self._backlog[0]
             if self._own and attempt.key in self._own:
-                if not free or not self._begin_alone(attempt, spawns=spawns):
+                if not free:
                     return
+                self._send(self._spawn(attempt, spawns=spawns), attempt)
                 continue
             if self.warming and self.warming.hold(attempt):
                 self._backlog.popleft()
@@ -158,17 +159,16 @@ class AttemptQueue:
                 link = behind(plain, attempt, self._times, free=free, now=now)
             if link is not None:
                 self._backlog.popleft()
-            elif free and self._idle:
-                worker, position = match(self._idle, self._backlog, self._passed_over, but=self._own)
+            elif not free:
+                return
+            elif (found := match(self._idle, self._backlog, self._passed_over, but=self._own)) is not None:
+                worker, position = found
                 link = self._idle.pop(worker)
                 attempt = self._backlog[position]
                 del self._backlog[position]
                 self._passed_over = self._passed_over + 1 if position else 0
-            elif spawns:
-                self._backlog.popleft()
-                link = self._host.spawn(is_async=attempt.is_async)
             else:
-                return
+                link = self._spawn(attempt, spawns=spawns)
             self._send(link, attempt)
         if self.warming.waiting:
             self._warm_next()
@@ -184,7 +184,7 @@ class AttemptQueue:
             if place is not None:
                 link = self._idle.pop(place)
             elif workers < self._slots + self._most_warming:
-                link = self._host.spawn(is_async=False)
+                link = self._host.spawn(is_async=False, team=run.team)
             else:
                 self._warm_later()
                 return
@@ -212,15 +212,13 @@ class AttemptQueue:
         self._backlog.extendleft(reversed(attempts))
         self._loop.call_soon(self.pump)
 
-    def _begin_alone(self, attempt: Attempt, *, spawns: bool) -> bool:
-        """Send the first attempt to a worker of its own, in the place of an idle one if need be."""
+    def _spawn(self, attempt: Attempt, *, spawns: bool) -> WorkerLink:
+        """A new worker for the first attempt, in the place of an idle one unless there is room for more (`spawns`)."""
         if not spawns:
-            if not self._idle:
-                return False
             self._host.dismiss(self._idle.pop(0))
         self._backlog.popleft()
-        self._send(self._host.spawn(is_async=attempt.is_async, user=self._own.pop(attempt.key)), attempt)
-        return True
+        user = self._own.pop(attempt.key, None)
+        return self._host.spawn(is_async=attempt.is_async, team=attempt.run.team, user=user)
 
     def ended(self, link: WorkerLink, attempt: Attempt, ended: Ended | None) -> None:
         """An attempt, already removed from its worker, has ended; `ended` None: along with its worker."""

@@ -1,4 +1,5 @@
-"""The triggers of the local executor, in dedicated worker processes, without slots: one for each version of the code.
+"""The triggers of the local executor, in dedicated worker processes, without slots: one for each team and version of
+the code.
 
 A trigger has a unique number, so that the last report of a cancelled trigger cannot be mistaken for a report of its
 replacement: both have the same attempt key.
@@ -14,28 +15,34 @@ import msgspec
 
 from aiosched.bundles.places import CodeKey
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
+from aiosched.core.values.received_reports import received
 from aiosched.executors.local.code_workers import CodeWorkers
 from aiosched.executors.local.worker_link import WorkerLink
 
+_Place = tuple[str | None, CodeKey]  # a team and its code
+
 
 class TriggerProcess:
-    """The waiting triggers and their worker processes, which `workers` starts and ends."""
+    """The waiting triggers and their worker processes, which `workers` starts and ends.
 
-    def __init__(self, workers: CodeWorkers, report: Callable[[Report], None], hostname: str) -> None:
-        self._workers, self._report, self._hostname = workers, report, hostname
+    `most`: bytes of a value that the task of a trigger leaves.
+    """
+
+    def __init__(self, workers: CodeWorkers, report: Callable[[Report], None], hostname: str, *, most: int) -> None:
+        self._workers, self._report, self._hostname, self._most = workers, report, hostname, most
         self._numbers = itertools.count(1)
-        self._waiting: dict[AttemptKey, tuple[int, CodeKey]] = {}
-        self._links: dict[CodeKey, WorkerLink] = {}
+        self._waiting: dict[AttemptKey, tuple[int, _Place]] = {}
+        self._links: dict[_Place, WorkerLink] = {}
 
     def submit(self, attempt: Attempt) -> None:
         """Start a trigger. It replaces a waiting trigger of the same attempt."""
         key = attempt.key
         self._forget(key, kill=False)
-        code, number = attempt.run.code, next(self._numbers)
-        link = self._links.get(code)
+        place, number = (attempt.run.team, attempt.run.code), next(self._numbers)
+        link = self._links.get(place)
         if link is None or link.retiring:
-            link = self._links[code] = self._workers.for_triggers(code)
-        self._waiting[key] = (number, code)
+            link = self._links[place] = self._workers.for_triggers(attempt.run)
+        self._waiting[key] = (number, place)
         link.watch(number, msgspec.structs.replace(attempt, is_async=True, execution_timeout=None))
 
     def cancel(self, key: AttemptKey, reason: str) -> bool:
@@ -54,19 +61,19 @@ class TriggerProcess:
     def fired(self, link: WorkerLink, number: int, report: Report) -> None:
         """Take a worker's report of how a trigger ended; ignores a trigger that has been cancelled."""
         attempt = link.triggers.get(number) if report.more else link.triggers.pop(number, None)
-        if attempt is not None and self._waiting.get(attempt.key) == (number, link.code):
+        if attempt is not None and self._waiting.get(attempt.key) == (number, _place(link)):
             if not report.more:
                 del self._waiting[attempt.key]
-            self._report(report)
+            self._report(received(report, attempt, self._most))
         self._workers.ended(link)
 
     def worker_gone(self, link: WorkerLink, reason: str, *, again: bool) -> None:
         """The worker has died: its triggers are started in another one (`again`), or reported as LOST."""
         triggers, link.triggers = link.triggers, {}
-        if self._links.get(link.code) is link:
-            del self._links[link.code]
+        if self._links.get(_place(link)) is link:
+            del self._links[_place(link)]
         for number, attempt in triggers.items():
-            if self._waiting.get(attempt.key) == (number, link.code):
+            if self._waiting.get(attempt.key) == (number, _place(link)):
                 del self._waiting[attempt.key]
                 if again:
                     self.submit(attempt)
@@ -88,10 +95,9 @@ class TriggerProcess:
         found = self._waiting.pop(key, None)
         if found is None:
             return False
-        number, code = found
-        link = self._links.get(code)
-        if link is not None and link.triggers.pop(number, None) is not None:
-            link.unwatch(number, kill=kill)
+        number, place = found
+        link = self._links.get(place)
+        if link is not None and link.unwatch(number, kill=kill):
             self._workers.ended(link)
         return True
 
@@ -99,3 +105,7 @@ class TriggerProcess:
         pid = link.pid if link is not None else None
         at = datetime.now(UTC)
         self._report(Report(key=key, outcome=outcome, at=at, reason=reason, hostname=self._hostname, pid=pid))
+
+
+def _place(link: WorkerLink) -> _Place:
+    return link.team, link.code

@@ -18,7 +18,7 @@ from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
 from aiosched.executors.local.affinity import FileKey, code_file, file_of
 from aiosched.executors.local.worker_link import WorkerLink
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 256  # files
 PATIENCE: Final = 5.0  # seconds that attempts wait at least for an import of their file that has begun

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
+from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -14,11 +16,8 @@ from aiosched.bundles.places import NEWEST, CodeKey
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo, XComPairs
 from aiosched.executors.local.affinity import FileKey, code_file, file_of
 from aiosched.executors.worker.claim_pipe import ClaimPipe
-from aiosched.executors.worker.loop_sign import LoopSign
+from aiosched.executors.worker.loop_heartbeat import LoopHeartbeat
 from aiosched.executors.worker.protocol import (
-    Answer,
-    Ask,
-    Call,
     Cancel,
     Ended,
     FieldsRendered,
@@ -26,15 +25,21 @@ from aiosched.executors.worker.protocol import (
     FrameReader,
     FromWorker,
     Ready,
-    Reply,
     RunAttempts,
+    ServiceCall,
+    ServiceResult,
     Unwatch,
     Warm,
     Warmed,
     Watch,
     Withdraw,
+    XComCall,
+    XComResult,
     frame,
 )
+
+_MOST_STOPPED: Final = 1_000
+_MOST_AT_ONCE: Final = 100  # messages that are handled before others have their turn on the loop
 
 
 class LinkListener(Protocol):
@@ -45,7 +50,7 @@ class LinkListener(Protocol):
     def fields_rendered(self, rendered: FieldsRendered) -> None: ...
     def file_warmed(self, link: WorkerLink, run: RunInfo, warmed: Warmed) -> None: ...
     def trigger_fired(self, link: WorkerLink, fired: Fired) -> None: ...
-    def worker_asks(self, link: WorkerLink, question: Ask | Call | Withdraw) -> None: ...
+    def worker_asks(self, link: WorkerLink, call: XComCall | ServiceCall | Withdraw) -> None: ...
     def attempt_unsendable(self, link: WorkerLink, attempt: Attempt, reason: str) -> None: ...
     def link_lost(self, link: WorkerLink) -> None: ...
 
@@ -61,22 +66,27 @@ class WorkerLink(asyncio.Protocol):
         listener: LinkListener,
         watches: bool = False,
         user: str | None = None,
+        team: str | None = None,
     ) -> None:
-        self.number, self.is_async = number, is_async
+        self.number: int = number
+        self.is_async: bool = is_async
+        self.team = team  # of whose DAGs all its attempts are
         self.user = user  # as whom it runs, if its only attempt names one
         self.watches = watches  # the worker in which triggers wait
         self.pid: int | None = None
-        self.ready = False  # has sent a message: its attempts have begun
-        self.retiring = user is not None  # gets no more attempts
-        self.lost = asyncio.get_running_loop().create_future()  # done once the socket is closed
+        self.ready: bool = False  # has sent a message: its attempts have begun
+        self.retiring: bool = user is not None  # gets no more attempts
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done once the socket is closed
         self.judged = False  # its end has been handled
         self.killed = False  # it was sent SIGKILL
+        self.why_killed: str | None = None  # if its attempts are to blame
+        self.memory_before = 0  # bytes, when its first attempt began
         self.blameless = False  # its process died with the forkserver, not because of its attempts
-        self.idle_since = 0.0
+        self.idle_since: float = 0.0
         self.attempts: dict[AttemptKey, Attempt] = {}  # sent but not yet reported; of plain attempts the first one runs
-        self.head_since = 0.0  # when the first one began, or was sent
+        self.head_since: float = 0.0  # when the first one began, or was sent
         self.claim_pipe: ClaimPipe | None = None  # for plain attempts: which have not begun
-        self.sign: LoopSign | None = None  # for coroutines: the heartbeat of their loop
+        self.sign: LoopHeartbeat | None = None  # for coroutines: the heartbeat of their loop
         self.code: CodeKey = NEWEST  # for coroutines: whose modules it has
         self.files: set[FileKey] = set()  # of the attempts sent to it
         self.due: dict[FileKey, float] = {}  # when a file that it has imported for a run is needed, if it was not yet
@@ -91,11 +101,13 @@ class WorkerLink(asyncio.Protocol):
         self._socket: socket.socket | None = None
         self._transport: asyncio.Transport | None = None
         self._waiting: list[Attempt] = []  # to be sent at the end of this loop iteration
+        self._stopped_triggers = deque[AttemptKey](maxlen=_MOST_STOPPED)  # the last ones
         self._seen_in_line: tuple[AttemptKey | None, float] = (None, 0.0)  # a waiting attempt, and since when
         self._warms = 0  # how often `warm` was called
         self._cancelled: list[AttemptKey] = []
         self._unsent: list[Watch | Unwatch | Warm] = []
         self._closing = False
+        self._holds: set[str] = set()  # why nothing is read from the socket just now
 
     async def connect(self, sock: socket.socket) -> None:
         """Take over our end of the worker's socket. Must not be cancelled, or the socket would have two owners."""
@@ -129,6 +141,17 @@ class WorkerLink(asyncio.Protocol):
             del self.attempts[attempt.key]
         return taken
 
+    def runs_for(self, run: int) -> bool:
+        """Whether one of its attempts or triggers is of this run, so that it may ask in its name.
+
+        What a message says of its sender counts for nothing: code of authors runs in the worker.
+        """
+        for key in self.attempts:
+            if key.run == run:
+                return True
+        triggers = (trigger.key for trigger in self.triggers.values())
+        return any(key.run == run for key in itertools.chain(triggers, self._stopped_triggers))
+
     def waited(self, now: float) -> float:
         """How long an attempt has waited in the line, as observed by earlier calls."""
         line = list(self.attempts)[1:] if self.claim_pipe is not None else []
@@ -154,24 +177,28 @@ class WorkerLink(asyncio.Protocol):
         self.triggers[number] = attempt
         self._send_soon(Watch(number, attempt))
 
-    def unwatch(self, number: int, *, kill: bool) -> None:
-        """Ask the worker to stop a trigger."""
+    def unwatch(self, number: int, *, kill: bool) -> bool:
+        """Ask the worker to stop a trigger, whose `on_kill` may still ask for something; whether it had it."""
+        if (attempt := self.triggers.pop(number, None)) is None:
+            return False
+        self._stopped_triggers.append(attempt.key)
         self._send_soon(Unwatch(number, kill))
+        return True
 
     def answer(self, number: int, pairs: Sequence[XComPairs], error: str | None = None) -> None:
-        """Answer the worker's question `number`."""
+        """Answer the worker's call `number`."""
         try:
-            data = frame(Answer(number, list(pairs), error))
+            data = frame(XComResult(number, list(pairs), error))
         except Exception as problem:
-            data = frame(Answer(number, [], f"the answer {_unsendable(problem)}"))
+            data = frame(XComResult(number, [], f"the answer {_unsendable(problem)}"))
         self._write(data)
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: ServiceResult) -> None:
         """Answer a call of a service."""
         try:
             data = frame(reply)
         except Exception as problem:
-            data = frame(Reply(reply.number, "", f"the answer {_unsendable(problem)}"))
+            data = frame(ServiceResult(reply.number, "", f"the answer {_unsendable(problem)}"))
         self._write(data)
 
     def close(self) -> None:
@@ -191,14 +218,30 @@ class WorkerLink(asyncio.Protocol):
             transport.close()
         self._flush()
 
+    def hold(self, why: str, *, on: bool) -> None:
+        """Read nothing more from the worker, which then waits in its writes, until no reason for that is left."""
+        before = bool(self._holds)
+        (self._holds.add if on else self._holds.discard)(why)
+        if self._transport is None or self._transport.is_closing() or before == bool(self._holds):
+            return
+        if self._holds:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
     def data_received(self, data: bytes) -> None:
+        """Handle messages, some at a time: code of authors may send as many as it likes."""
         try:
-            messages = self._reader.feed(data)
+            messages = self._reader.feed(data, _MOST_AT_ONCE)
         except msgspec.MsgspecError:
             self.close()  # a task wrote into the worker's socket, so its messages can no longer be read
             return
         for message in messages:
             self._take(message)  # type: ignore[arg-type]
+        are_left = len(messages) == _MOST_AT_ONCE
+        self.hold("messages are left", on=are_left)
+        if are_left:
+            self._loop.call_soon(self.data_received, b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._socket is not None:
@@ -213,7 +256,7 @@ class WorkerLink(asyncio.Protocol):
         match message:
             case Ended():
                 self._listener.attempts_ended(self, message)
-            case Ask() | Call() | Withdraw():
+            case XComCall() | ServiceCall() | Withdraw():
                 self._listener.worker_asks(self, message)
             case FieldsRendered():
                 if message.key in self.attempts:
@@ -229,8 +272,9 @@ class WorkerLink(asyncio.Protocol):
             case Fired():
                 self._listener.trigger_fired(self, message)
             case Ready():
-                self.ready = True
-                self._listener.worker_ready(self)
+                if not self.ready:
+                    self.ready = True
+                    self._listener.worker_ready(self)
 
     def _flush(self) -> None:
         if self._transport is None:

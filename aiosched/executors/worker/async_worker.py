@@ -21,7 +21,7 @@ from aiosched.errors import ExecutorError
 from aiosched.executors.attempt.attempts import TriggerExecution, execution_of
 from aiosched.executors.attempt.blocking import answered_on, blocking_on
 from aiosched.executors.attempt.dag_cache import ANSWERED_WITHIN, FileDags, asking, fetching
-from aiosched.executors.attempt.driven import Driven
+from aiosched.executors.attempt.driven import DrivenCoroutine
 from aiosched.executors.attempt.log_opening import RemoteLogFiles
 from aiosched.executors.attempt.logs import AttemptLog, capture_process
 from aiosched.executors.attempt.runner import Execution
@@ -30,32 +30,32 @@ from aiosched.executors.worker.background_imports import InBackground
 from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_health import LoopHealth
-from aiosched.executors.worker.loop_sign import LoopSign
+from aiosched.executors.worker.loop_heartbeat import LoopHeartbeat
 from aiosched.executors.worker.marking_loop import name_of, new_marking_loop
 from aiosched.executors.worker.process_parts import parts_of_this_process
 from aiosched.executors.worker.process_state import SharedProcessState
 from aiosched.executors.worker.processes import has_children, peak_memory
 from aiosched.executors.worker.protocol import (
-    Answer,
-    Ask,
-    Call,
     Cancel,
     Ended,
     FieldsRendered,
     Fired,
     FrameReader,
     Ready,
-    Reply,
     RunAttempts,
+    ServiceCall,
+    ServiceResult,
     Unwatch,
     Warm,
     Warmed,
     Watch,
     Withdraw,
     WorkerConfig,
+    XComCall,
+    XComResult,
+    environment_of,
     error_of,
     frame,
-    surroundings_of,
 )
 
 _LARGE: Final = 1_048_576  # bytes of XComs in one message
@@ -68,12 +68,12 @@ class AsyncWorker(asyncio.Protocol):
         self,
         config: WorkerConfig,
         gone: asyncio.Event,
-        sign: LoopSign,
+        sign: LoopHeartbeat,
         lease: LeaseDeadline,
         log_files: RemoteLogFiles | None = None,
     ) -> None:
         self._config, self._gone, self._lease = config, gone, lease
-        self._surroundings = surroundings_of(config, log_files)
+        self._environment = environment_of(config, log_files)
         dags = FileDags(
             places=config.places,
             import_timeout=config.import_timeout,
@@ -90,15 +90,15 @@ class AsyncWorker(asyncio.Protocol):
         self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, but not their leftover processes
         self._ended: list[tuple[Attempt, Report]] = []
         self._early_imports = EarlyImports(self._dags, self._warmed)
-        self._questions: dict[int, asyncio.Future[Any]] = {}
+        self._calls: dict[int, asyncio.Future[Any]] = {}
         self._asked = 0
         self._done = 0
         self._memory = peak_memory()
         self._transport: asyncio.Transport | None = None
         self._blocking = blocking_on(self._loop)
-        dags.fetch = fetching(lambda *question: self._blocking(self.call(*question)))
+        dags.fetch = fetching(lambda *call: self._blocking(self.call(*call)))
         answered = answered_on(self._loop, seconds=ANSWERED_WITHIN)
-        dags.ask = asking(lambda *question: answered(self.call(*question)))
+        dags.ask = asking(lambda *call: answered(self.call(*call)))
         self._triggers: TriggerTasks[int] = TriggerTasks(self._dags, self._fired)
         self._health = LoopHealth(sign, lambda: len(self._running))
 
@@ -118,15 +118,15 @@ class AsyncWorker(asyncio.Protocol):
                 case Cancel(key):
                     self._cancel(key)
                 case Watch(number, attempt):
-                    trigger = TriggerExecution(attempt, self, self._surroundings, blocking=self._blocking)
+                    trigger = TriggerExecution(attempt, self, self._environment, blocking=self._blocking)
                     self._triggers.start(number, trigger)
                 case Unwatch(number, kill):
                     self._triggers.stop(number, kill=kill)
                 case Warm(number, run):
                     self._early_imports.add(number, run)
-                case Answer(number, pairs, error):
+                case XComResult(number, pairs, error):
                     self._answer(number, pairs, None if error is None else ExecutorError(error))
-                case Reply(number, answer):
+                case ServiceResult(number, answer):
                     self._answer(number, answer, error_of(message))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -145,39 +145,32 @@ class AsyncWorker(asyncio.Protocol):
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices."""
-        return await self._ask(run, refs, previous=False)
-
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
-        """See TaskServices."""
-        return (await self._ask(run, [ref], previous=True))[0]
+        pairs: list[XComPairs] = await self._put(lambda number: XComCall(number, run, list(refs)))
+        return pairs
 
     async def call(self, run: int, name: str, args: str) -> str:
         """See TaskServices."""
-        answer: str = await self._put(lambda number: Call(number, run, name, args))
+        answer: str = await self._put(lambda number: ServiceCall(number, run, name, args))
         return answer
 
-    async def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[XComPairs]:
-        pairs: list[XComPairs] = await self._put(lambda number: Ask(number, run, list(refs), previous))
-        return pairs
-
-    async def _put(self, question: Callable[[int], Ask | Call]) -> Any:
-        """Send a question with the next number and wait for its answer."""
+    async def _put(self, call: Callable[[int], XComCall | ServiceCall]) -> Any:
+        """Send a call with the next number and wait for its answer."""
         if self._transport is None or self._gone.is_set():
             raise ExecutorError("The scheduler is gone: it can no longer be asked.")
         self._asked += 1
         number = self._asked
-        answer = self._questions[number] = self._loop.create_future()
-        self._transport.write(frame(question(number)))
+        answer = self._calls[number] = self._loop.create_future()
+        self._transport.write(frame(call(number)))
         try:
             return await answer
         except asyncio.CancelledError:
             self._transport.write(frame(Withdraw(number)))
             raise
         finally:
-            self._questions.pop(number, None)
+            self._calls.pop(number, None)
 
     def _answer(self, number: int, found: Any, error: Exception | None) -> None:
-        answer = self._questions.get(number)
+        answer = self._calls.get(number)
         if answer is None or answer.done():
             return  # the asking attempt was cancelled
         if error is None:
@@ -186,10 +179,10 @@ class AsyncWorker(asyncio.Protocol):
             answer.set_exception(error)
 
     def _begin(self, attempt: Attempt) -> None:
-        execution = execution_of(attempt, self, self._surroundings, blocking=self._blocking)
+        execution = execution_of(attempt, self, self._environment, blocking=self._blocking)
         execution.on_rendered = lambda fields: self._tell(FieldsRendered(attempt.key, fields))
         self._began[attempt.key] = leftovers.boot_time()
-        self._running[attempt.key] = (self._loop.create_task(Driven(self._run(execution))), execution)
+        self._running[attempt.key] = (self._loop.create_task(DrivenCoroutine(self._run(execution))), execution)
         self._health.turn_on()
 
     async def _run(self, execution: Execution) -> None:
@@ -222,7 +215,7 @@ class AsyncWorker(asyncio.Protocol):
                 break
 
     def _log_of(self, attempt: Attempt) -> AttemptLog:
-        return self._surroundings.new_log(attempt)
+        return self._environment.new_log(attempt)
 
     def _flush(self) -> None:
         ended, self._ended = self._ended, []
@@ -278,7 +271,11 @@ def _end_leftovers(name: str, before: float) -> leftovers.EndedProcesses:
 
 
 async def _work(
-    sock: socket.socket, sign: LoopSign, config: WorkerConfig, lease: LeaseDeadline, log_files: RemoteLogFiles | None
+    sock: socket.socket,
+    sign: LoopHeartbeat,
+    config: WorkerConfig,
+    lease: LeaseDeadline,
+    log_files: RemoteLogFiles | None,
 ) -> None:
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -306,7 +303,7 @@ def run_worker(
     with asyncio.Runner(loop_factory=new_marking_loop) as runner:
         loop = runner.get_loop()
         asyncio.set_event_loop(loop)
-        work = loop.create_task(_work(sock, LoopSign(sign), config, lease, log_files))
+        work = loop.create_task(_work(sock, LoopHeartbeat(sign), config, lease, log_files))
         while not work.done():
             try:
                 loop.run_until_complete(work)

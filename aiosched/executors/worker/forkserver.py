@@ -26,7 +26,7 @@ from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.processes import signal_group
 from aiosched.executors.worker.protocol import Exited, Fork, Forked, FrameReader, FromForkserver, Setup, Signal, frame
 from aiosched.executors.worker.protocol import WorkerConfig as Config
-from aiosched.prctl import die_with_parent
+from aiosched.prctl import die_first_for_memory, die_with_parent
 from aiosched.scratch import remove_scratch_folders
 
 _READ: Final = 65_536
@@ -134,6 +134,7 @@ class Forkserver:
                 signal.signal(signum, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
             die_with_parent(parent)
+            die_first_for_memory()
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._control.close()

@@ -11,7 +11,7 @@ from typing import Any
 from aiosched.core.values.messages import AttemptKey
 from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.loop_watch import LoopWatch, context_of, line_of
-from aiosched.executors.worker.loop_sign import PERIOD, Blocker, LoopSign
+from aiosched.executors.worker.loop_heartbeat import PERIOD, BlockingAttempt, LoopHeartbeat
 
 _DAG_MODULE = "aiosched_dag_"  # modules of DAG files
 
@@ -19,7 +19,7 @@ _DAG_MODULE = "aiosched_dag_"  # modules of DAG files
 class LoopHealth:
     """Monitors the loop that creates it. `running()` returns the number of running attempts."""
 
-    def __init__(self, sign: LoopSign, running: Callable[[], int]) -> None:
+    def __init__(self, sign: LoopHeartbeat, running: Callable[[], int]) -> None:
         self._sign, self._running = sign, running
         self._loop = asyncio.get_running_loop()
         self._watch = LoopWatch(self._blocked, on_end=self._goes_on)
@@ -53,7 +53,7 @@ class LoopHealth:
         log = context.get(current_log) if context is not None else None
         where = line_of(frame, _DAG_MODULE)
         key = log.attempt.key if log is not None else None
-        self._sign.blocker = Blocker(key, where)
+        self._sign.blocker = BlockingAttempt(key, where)
         if log is not None and key is not None and (key, where) not in self._logged:
             self._logged.add((key, where))
             others = self._running() - 1

@@ -10,6 +10,8 @@ from typing import Final
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024  # bytes in one unit of ru_maxrss
 
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
 
 def signal_group(leader: int, signum: int) -> bool:
     """Send `signum` to the process group of `leader`; False if it is gone."""
@@ -42,6 +44,35 @@ def has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def resident_memory(pid: int) -> int | None:
+    """The resident memory of a process in bytes; None if it is gone, or where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * _PAGE
+    except OSError:
+        return None
+
+
+def own_memory(pid: int) -> int | None:
+    """As `resident_memory`, with what is swapped out, and without pages of files, which the kernel may drop."""
+    return _in_kilobytes(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:", b"VmSwap:"))
+
+
+def share_of_memory(pid: int) -> int | None:
+    """As `own_memory`, with a page that n processes share as 1/n of it. Slow: the kernel visits all pages."""
+    return _in_kilobytes(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+
+
+def _in_kilobytes(path: str, names: tuple[bytes, ...]) -> int | None:
+    """The sum of these lines of a file in bytes; None if it cannot be read, or has none of them."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            found = [int(line.split()[1]) for line in file if line.startswith(names)]
+    except OSError:
+        return None
+    return sum(found) * 1024 if found else None
 
 
 def peak_memory() -> int:

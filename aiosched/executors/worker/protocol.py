@@ -6,9 +6,9 @@ A frame is four bytes of length (big-endian) and one msgpack message. One write 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -17,8 +17,8 @@ from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Attempt, AttemptKey, Report, RunInfo, XComPairs, XComRef
 from aiosched.core.values.service_errors import error_of_kind
 from aiosched.errors import AioschedError, ExecutorError
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.log_opening import RemoteLogFiles
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.remote.values import XComRemote, XComStore
 
 LARGEST_FRAME: Final = 256 * 1024 * 1024
@@ -42,9 +42,9 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     xcoms: XComRemote | None = None  # where large XComs go
 
 
-def surroundings_of(config: WorkerConfig, log_files: RemoteLogFiles | None = None) -> Surroundings:
+def environment_of(config: WorkerConfig, log_files: RemoteLogFiles | None = None) -> AttemptEnvironment:
     """What attempts in a worker share."""
-    return Surroundings(
+    return AttemptEnvironment(
         logs_folder=Path(config.logs_folder) if config.logs_folder else None,
         max_xcom_bytes=config.max_xcom_bytes,
         max_log_bytes=config.max_log_bytes,
@@ -96,7 +96,7 @@ class Warm(Message, frozen=True):
     run: RunInfo
 
 
-class Answer(Message, frozen=True):
+class XComResult(Message, frozen=True):
     """The answer to the `Ask` of the same number; `error` instead of pairs if it failed."""
 
     number: int
@@ -104,7 +104,7 @@ class Answer(Message, frozen=True):
     error: str | None = None
 
 
-class Reply(Message, frozen=True):
+class ServiceResult(Message, frozen=True):
     """The answer to the `Call` of the same number: a JSON text, or an `error` of a `kind` (see `error_of`)."""
 
     number: int
@@ -152,16 +152,15 @@ class Fired(Message, frozen=True):
     report: Report
 
 
-class Ask(Message, frozen=True):
-    """A running task requests XComs; `previous`: from the newest earlier run that has them."""
+class XComCall(Message, frozen=True):
+    """A running task requests XComs of its run."""
 
     number: int
     run: int
     refs: list[XComRef]
-    previous: bool = False
 
 
-class Call(Message, frozen=True):
+class ServiceCall(Message, frozen=True):
     """A running task calls a service of the scheduler by name; `args` is JSON."""
 
     number: int
@@ -171,7 +170,7 @@ class Call(Message, frozen=True):
 
 
 class Withdraw(Message, frozen=True):
-    """Withdraw the question of this number: its attempt was ended, so no caller waits for the answer."""
+    """Withdraw the call of this number: its attempt was ended, so no caller waits for the answer."""
 
     number: int
 
@@ -190,7 +189,7 @@ class Fork(Message, frozen=True):
     """Start a worker; the message carries its socket, a second descriptor, and its socket for logs if it `has_logs`.
 
     Plain workers draw tickets from the latter (claim_pipe.py), for async workers it is the page of their loop's
-    heartbeat (loop_sign.py).
+    heartbeat (loop_heartbeat.py).
     """
 
     worker: int
@@ -231,17 +230,19 @@ class Exited(Message, frozen=True):
     output: bytes = b""
 
 
-ToWorker = RunAttempts | Cancel | Watch | Unwatch | Warm | Answer | Reply
-FromWorker = Ready | Ended | Warmed | FieldsRendered | Fired | Ask | Call | Withdraw
+ToWorker = RunAttempts | Cancel | Watch | Unwatch | Warm | XComResult | ServiceResult
+FromWorker = Ready | Ended | Warmed | FieldsRendered | Fired | XComCall | ServiceCall | Withdraw
 ToForkserver = Setup | Fork | Signal
 FromForkserver = Forked | Exited
 AnyMessage = ToWorker | FromWorker | ToForkserver | FromForkserver
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(AnyMessage)
+_decoder: Final[msgspec.msgpack.Decoder[AnyMessage]] = msgspec.msgpack.Decoder(AnyMessage)
+
+M = TypeVar("M")
 
 
-def frame(message: AnyMessage) -> bytes:
+def frame(message: Message) -> bytes:
     """The bytes of one message."""
     buffer = bytearray(4)
     _encoder.encode_into(message, buffer, 4)
@@ -252,32 +253,46 @@ def frame(message: AnyMessage) -> bytes:
     return bytes(buffer)
 
 
-def error_of(reply: Reply) -> AioschedError | None:
+def error_of(reply: ServiceResult) -> AioschedError | None:
     """The error to raise in the calling task; None for a successful answer."""
     return None if reply.error is None else error_of_kind(reply.error, reply.kind)
 
 
-class FrameReader:
-    """Converts data read from a socket into messages, regardless of how it is split."""
+class FramesOf(Generic[M]):
+    """Converts data read from a socket into messages, regardless of how it is split; of at most so many bytes each."""
 
-    def __init__(self) -> None:
-        self._buffer = bytearray()
+    def __init__(self, decoder: msgspec.msgpack.Decoder[M], largest: int = LARGEST_FRAME) -> None:
+        self._buffer, self._decoder, self._largest = bytearray(), decoder, largest
 
-    def feed(self, data: bytes) -> Iterator[AnyMessage]:
-        """The messages that `data` completes, in order. Raises msgspec.ValidationError for anything else."""
+    def feed(self, data: bytes, most: int | None = None) -> Sequence[M]:
+        """The messages that `data` completes, in order. Raises msgspec.ValidationError for anything else.
+
+        Also for a message that is announced as larger than any that is sent, before it is read. With `most` at most so
+        many: the others come with the next call, which may bring no data.
+        """
         buffer = self._buffer
         buffer += data
         start, end = 0, len(buffer)
         view = memoryview(buffer)
-        messages: list[AnyMessage] = []
+        messages: list[M] = []
         try:
-            while end - start >= 4:
-                stop = start + 4 + _LENGTH.unpack_from(view, start)[0]
+            while end - start >= 4 and len(messages) != most:
+                size = _LENGTH.unpack_from(view, start)[0]
+                if size > self._largest:
+                    raise msgspec.ValidationError(f"a message of {size:,} bytes exceeds the frame size")
+                stop = start + 4 + size
                 if stop > end:
                     break
-                messages.append(_decoder.decode(view[start + 4 : stop]))
+                messages.append(self._decoder.decode(view[start + 4 : stop]))
                 start = stop
         finally:
             view.release()
         del buffer[:start]
-        return iter(messages)
+        return messages
+
+
+class FrameReader(FramesOf[AnyMessage]):
+    """That of the messages between scheduler, forkserver and workers."""
+
+    def __init__(self, largest: int = LARGEST_FRAME) -> None:
+        super().__init__(_decoder, largest)

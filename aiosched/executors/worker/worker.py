@@ -46,22 +46,22 @@ from aiosched.executors.worker.process_parts import parts_of_this_process
 from aiosched.executors.worker.process_state import ProcessState
 from aiosched.executors.worker.processes import has_children, peak_memory
 from aiosched.executors.worker.protocol import (
-    Answer,
-    Ask,
-    Call,
     Ended,
     FieldsRendered,
     FrameReader,
     Ready,
-    Reply,
     RunAttempts,
+    ServiceCall,
+    ServiceResult,
     Warm,
     Warmed,
     Withdraw,
     WorkerConfig,
+    XComCall,
+    XComResult,
+    environment_of,
     error_of,
     frame,
-    surroundings_of,
 )
 
 _READ: Final = 262_144
@@ -80,7 +80,7 @@ class Channel:
         self._reader = FrameReader()
         self._warms: deque[Warm] = deque()
         self._line: deque[tuple[int, Attempt]] = deque()  # received, with their numbers; some taken back
-        self._answers: deque[Answer | Reply] = deque()
+        self._answers: deque[XComResult | ServiceResult] = deque()
         self._asking = threading.Lock()  # a task can ask from its own threads
         self._asked = 0
 
@@ -122,12 +122,12 @@ class Channel:
         for message in self._reader.feed(data):
             if isinstance(message, RunAttempts):
                 self._line.extend(enumerate(message.attempts, message.first))
-            elif isinstance(message, Answer | Reply):
+            elif isinstance(message, XComResult | ServiceResult):
                 self._answers.append(message)
             elif isinstance(message, Warm):
                 self._warms.append(message)
 
-    def send(self, message: Ready | Ended | Warmed | FieldsRendered | Ask | Call | Withdraw) -> None:
+    def send(self, message: Ready | Ended | Warmed | FieldsRendered | XComCall | ServiceCall | Withdraw) -> None:
         """Send a message; raises SchedulerGone."""
         try:
             self._socket.sendall(frame(message))
@@ -136,37 +136,30 @@ class Channel:
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """See TaskServices. Blocks."""
-        return self._ask(run, refs, previous=False)
-
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
-        """See TaskServices. Blocks."""
-        return self._ask(run, [ref], previous=True)[0]
-
-    async def call(self, run: int, name: str, args: str) -> str:
-        """See TaskServices. Blocks."""
-        reply = self._put(lambda number: Call(number, run, name, args))
-        if not isinstance(reply, Reply):
-            raise ExecutorError(f"The scheduler answered {type(reply).__name__}: this is a bug in aiosched.")
-        if (error := error_of(reply)) is not None:
-            raise error
-        return reply.answer
-
-    def _ask(self, run: int, refs: Sequence[XComRef], *, previous: bool) -> list[XComPairs]:
-        answer = self._put(lambda number: Ask(number, run, list(refs), previous))
-        if not isinstance(answer, Answer):
+        answer = self._put(lambda number: XComCall(number, run, list(refs)))
+        if not isinstance(answer, XComResult):
             raise ExecutorError(f"The scheduler answered {type(answer).__name__}: this is a bug in aiosched.")
         if answer.error is not None:
             raise ExecutorError(answer.error)
         return answer.pairs
 
-    def _put(self, question: Callable[[int], Ask | Call]) -> Answer | Reply:
-        """Send a question with the next number and wait for its answer, unless interrupted by a signal."""
+    async def call(self, run: int, name: str, args: str) -> str:
+        """See TaskServices. Blocks."""
+        reply = self._put(lambda number: ServiceCall(number, run, name, args))
+        if not isinstance(reply, ServiceResult):
+            raise ExecutorError(f"The scheduler answered {type(reply).__name__}: this is a bug in aiosched.")
+        if (error := error_of(reply)) is not None:
+            raise error
+        return reply.answer
+
+    def _put(self, call: Callable[[int], XComCall | ServiceCall]) -> XComResult | ServiceResult:
+        """Send a call with the next number and wait for its answer, unless interrupted by a signal."""
         with self._asking:
             self._asked += 1
             number = self._asked
             try:
                 with interrupts.shield():
-                    self.send(question(number))
+                    self.send(call(number))
                 while True:
                     while self._answers:
                         if (answer := self._answers.popleft()).number == number:
@@ -249,7 +242,7 @@ class Worker:
         self, channel: Channel, config: WorkerConfig, output: DirectOutput, log_files: RemoteLogFiles | None = None
     ) -> None:
         self._channel, self._config = channel, config
-        self._surroundings = surroundings_of(config, log_files)
+        self._environment = environment_of(config, log_files)
         self._dags = FileDags(
             places=config.places,
             import_timeout=config.import_timeout,
@@ -257,8 +250,8 @@ class Worker:
             defaults=config.defaults,
             owns_process=True,
         )
-        self._dags.fetch = fetching(lambda *question: drive(channel.call(*question)))
-        self._dags.ask = asking(lambda *question: drive(channel.call(*question)))
+        self._dags.fetch = fetching(lambda *call: drive(channel.call(*call)))
+        self._dags.ask = asking(lambda *call: drive(channel.call(*call)))
         self._running: Execution | None = None
         self._done = 0
         self._left_children = self._is_changed = False
@@ -290,14 +283,14 @@ class Worker:
 
     def _execute(self, attempt: Attempt) -> Report:
         channel = self._channel
-        execution = execution_of(attempt, channel, self._surroundings, blocking=drive, time_limit=alarm)
+        execution = execution_of(attempt, channel, self._environment, blocking=drive, time_limit=alarm)
         execution.on_rendered = lambda fields: self._tell_rendered(attempt, fields)
         self._running = execution
         try:
             return copy_context().run(drive, execution.run(self._dags))
         finally:
             self._running = None
-            log = self._surroundings.new_log(attempt)
+            log = self._environment.new_log(attempt)
             self._left_children = has_children()
             if self._left_children and (left := leftovers.end_children()):
                 log.line("WARNING", "aiosched", left.text("the attempt"))

@@ -1,1 +1,1 @@
-"""What follows a commit, and other due work: callbacks, deadlines, SLAs, triggers, notifications, retention."""
+"""What follows a commit, and parts of the loops for timed work: deadlines, SLAs, triggers, messages of alerts."""

@@ -10,15 +10,17 @@ from collections.abc import Callable
 from typing import Final
 
 from aiosched.core.run.board import Board, Instance
-from aiosched.core.values.states import SUCCEEDED, TaskState
+from aiosched.core.run.deferral import is_trigger
+from aiosched.core.values.messages import Outcome
+from aiosched.core.values.states import SUCCEEDED, RunState, TaskState
 from aiosched.errors import FencedOut
 from aiosched.scheduler.effects.attempt_control import is_held, stop_attempt
 from aiosched.scheduler.effects.deadlines import watch_deadlines
 from aiosched.scheduler.effects.notify import announce_answers, asset_conditions_changed, notify_schedulers
+from aiosched.scheduler.failures.isolation import concerning, failure_of, raise_failures
+from aiosched.scheduler.memory.changes import Committed
 from aiosched.scheduler.session.events import SchedulerEvent
-from aiosched.scheduler.session.isolation import concerning, failure_of, raise_failures
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.changes import Committed
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ def go_on_evaluating(session: Session, committed: Committed) -> None:
 
 def publish_runs(session: Session, committed: Committed) -> None:
     """Collect the changed runs for browsers."""
-    session.broadcast.add_batch(committed.changes)
+    session.changed_runs.add_batch(committed.changes)
 
 
 def trace(session: Session, committed: Committed) -> None:
@@ -160,7 +162,7 @@ def count_outcomes(session: Session, committed: Committed) -> None:
 def announce(session: Session, committed: Committed) -> None:
     """Notify the clients that wait for answers to their requests."""
     if committed.changes.messages.answers:
-        announce_answers(session, [command_id for command_id, _ in committed.changes.messages.answers])
+        announce_answers(session, [number for number, _ in committed.changes.messages.answers])
 
 
 def notify_pool_winners(session: Session, committed: Committed) -> None:
@@ -175,9 +177,28 @@ def check_asset_conditions(session: Session, committed: Committed) -> None:
         asset_conditions_changed(session, committed.consumers)
 
 
+def log_failures(session: Session, committed: Committed) -> None:
+    """Log each try that failed or was lost, and with DEBUG how each one ended."""
+    all_of_them = logger.isEnabledFor(logging.DEBUG)
+    ended = {board.run.key: board for board in committed.changes.effects.finished}
+    for report in committed.changes.effects.reports:
+        has_failed = report.outcome in (Outcome.FAILED, Outcome.LOST)
+        if is_trigger(report.key) or not (has_failed or all_of_them):
+            continue
+        key, board = report.key, ended.get(report.key.run) or session.cache.boards.get(report.key.run)
+        if board is None or not 0 <= key.task_index < len(board.graph.tasks):
+            continue
+        about = {"dag_id": board.run.dag_id, "run_id": board.run.run_id}
+        about["task_id"] = board.graph.tasks[key.task_index].task_id
+        number = {"map_index": key.map_index if key.map_index >= 0 else None, "try": key.try_number}
+        fields = {"reason": report.reason} if report.reason else {}
+        level = logging.INFO if has_failed else logging.DEBUG
+        logger.log(level, "task_%s", report.outcome, extra={**about, **number, "fields": fields})
+
+
 def log_pass(session: Session, committed: Committed) -> None:
-    """Log at most one line per pass, and none when nothing happened."""
-    if not logger.isEnabledFor(logging.INFO):
+    """Log with DEBUG at most one line per pass, and none when nothing happened."""
+    if not logger.isEnabledFor(logging.DEBUG):
         return
     changes = committed.changes
     happened = (
@@ -191,7 +212,7 @@ def log_pass(session: Session, committed: Committed) -> None:
         boards = {board for board, _ in changes.effects.claimed} | {*changes.effects.started, *changes.effects.finished}
         runs = {(board.run.dag_id, board.run.run_id) for board in boards}
         about = dict(zip(("dag_id", "run_id"), *runs, strict=True)) if len(runs) == 1 else None
-        logger.info(words, extra=about)
+        logger.debug(words, extra=about)
 
 
 def publish_starts(session: Session, committed: Committed) -> None:
@@ -205,7 +226,8 @@ def release_finished_runs(session: Session, committed: Committed) -> None:
     """Drop finished runs from memory, which makes room for others."""
     if not (finished := committed.changes.effects.finished):
         return
-    session.env.attempts.stuck_attempts.forget({board.run.key for board in finished})
+    attempts = session.env.attempts
+    attempts.stuck_attempts.forget({board.run.key for board in finished})
     for board in finished:
         with concerning(board.run.dag_id, "the end of a run"):
             session.cache.release_run(board)
@@ -230,10 +252,16 @@ EFFECTS: Final[tuple[Callable[[Session, Committed], None], ...]] = (
     announce,
     notify_pool_winners,
     check_asset_conditions,
+    log_failures,
     log_pass,
     publish_starts,
     release_finished_runs,
 )
+
+
+def _first_error(board: Board) -> str | None:
+    failed = (instance for instance in board if instance.state is TaskState.FAILED)
+    return next((f"{board.graph.task_ids[each.task]}: {each.reason or 'failed'}" for each in failed), None)
 
 
 def _call_listener(session: Session, kind: str, board: Board) -> None:
@@ -244,7 +272,8 @@ def _call_listener(session: Session, kind: str, board: Board) -> None:
     seconds = (run.end_date - run.start_date).total_seconds() if run.end_date and run.start_date else None
     done = sum(instance.state in SUCCEEDED for instance in board)
     now = session.env.clock.now()
-    event = SchedulerEvent(kind, now, run.dag_id, run.run_id, run.state, seconds, done, board.total, run.reason)
+    error = _first_error(board) if run.state is RunState.FAILED else None
+    event = SchedulerEvent(kind, now, run.dag_id, run.run_id, run.state, seconds, done, board.total, run.reason, error)
     try:
         listener(event)
     except Exception:

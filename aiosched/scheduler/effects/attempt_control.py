@@ -20,10 +20,11 @@ def is_held(session: Session, board: Board) -> bool:
 
 def stop_attempt(session: Session, key: AttemptKey) -> None:
     """Ask the executor to end an attempt whose result is no longer wanted."""
-    if key in session.env.attempts.in_flight:
-        session.env.attempts.ending.begin(key, None)
-    grace = session.env.settings.core.killed_task_cleanup_time
-    session.background.spawn(session.env.executor.cancel(key, grace), f"cancel {tuple(key)}")
+    env, attempts = session.env, session.env.attempts
+    if key in attempts.in_flight:
+        attempts.ending.begin(key, None)
+    grace = env.settings.core.killed_task_cleanup_time
+    session.background.spawn(env.executor.cancel(key, grace), f"cancel {tuple(key)}")
 
 
 def stop_unwanted(session: Session) -> None:
@@ -36,7 +37,8 @@ def stop_unwanted(session: Session) -> None:
 def stop_if_unwanted(session: Session, key: AttemptKey) -> None:
     """Stop an attempt, or a trigger, whose task instance no longer waits for it."""
     if not _is_wanted(session, key):
-        session.env.attempts.triggers.discard(key)
+        attempts = session.env.attempts
+        attempts.triggers.discard(key)
         stop_attempt(session, key)
 
 

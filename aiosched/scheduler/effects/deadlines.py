@@ -21,9 +21,9 @@ from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.deadlines import DeadlineRow, average_runtime, load_pending, mark_missed, store_deadlines
 from aiosched.db.statements.outbox import NewCallback, insert_callbacks
-from aiosched.scheduler.session.isolation import spare_others
+from aiosched.scheduler.failures.isolation import spare_others
+from aiosched.scheduler.memory.deadline_rows import deadlines_of
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.deadline_rows import deadlines_of
 
 AGAIN: Final = timedelta(minutes=1)  # until what could not be stored for an unforeseen reason is tried again
 
@@ -79,7 +79,7 @@ async def _fire(session: Session) -> None:
     ]
 
     async def miss(rows: Sequence[DeadlineRow]) -> None:
-        async with session.env.command_journal.transaction() as transaction:
+        async with session.env.side_journal.transaction() as transaction:
             missed = await mark_missed(transaction.conn, [(row.run_id, row.deadline_index) for row in rows], now)
             requests = [missed_callback(partition, dag_id, run, index) for run, index, partition, dag_id in missed]
             stored = await insert_callbacks(transaction.conn, requests) if requests else {}

@@ -14,9 +14,9 @@ def notify_schedulers(session: Session, kind: str, concerned: Collection[int]) -
     session.background.spawn(_notify(session.env.db, kind, concerned), f"notification of {kind}")
 
 
-def announce_answers(session: Session, commands: list[int]) -> None:
+def announce_answers(session: Session, requests: list[int]) -> None:
     """Notify the clients of these requests that they are answered."""
-    session.background.spawn(_announce(session.env.db, commands), "notification of answers")
+    session.background.spawn(_announce(session.env.db, requests), "notification of answers")
 
 
 def asset_conditions_changed(session: Session, partitions: Collection[int]) -> None:
@@ -33,6 +33,6 @@ async def _notify(db: Database, kind: str, concerned: Collection[int]) -> None:
         await notify(conn, kind, concerned)
 
 
-async def _announce(db: Database, commands: list[int]) -> None:
+async def _announce(db: Database, requests: list[int]) -> None:
     async with db.acquire() as conn:
-        await announce_applied(conn, commands)
+        await announce_applied(conn, requests)

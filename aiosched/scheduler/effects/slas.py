@@ -21,12 +21,12 @@ from aiosched.core.creation.slas import missed_dates, next_check, slas_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.slas import DatedRun, Miss, done_tasks, newest_misses, newest_runs, record_misses
 from aiosched.scheduler.effects.deadlines import AGAIN
-from aiosched.scheduler.session.isolation import spare_others
+from aiosched.scheduler.failures.isolation import spare_others
+from aiosched.scheduler.memory.version_reading import readable_versions
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.version_reading import readable_versions
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.state.cache import OwnedDag
+    from aiosched.scheduler.memory.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ async def _check(session: Session, dag_ids: Sequence[str], *, now: datetime) -> 
 async def _record(session: Session, dags: Sequence[OwnedDag], now: datetime) -> None:
     slas = {(dag.row.dag_id, task_id): sla for dag in dags for task_id, sla in slas_of(dag.version.spec).items()}
     by_id = {dag.row.dag_id: dag for dag in dags}
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         # memory before rows: what leaves memory meanwhile is in the rows
         held = {(dag_id, task_id): _done_in_memory(by_id[dag_id], task_id) for dag_id, task_id in slas}
         done, newest = await _latest_done(session, transaction.conn, list(slas))

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.changes import Changes
+from aiosched.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
@@ -35,8 +36,6 @@ def open_tracing(provider: TracerProvider | None = None) -> Tracing | None:
         provider = trace.get_tracer_provider()
         if not isinstance(provider, Configured):
             return None
-    from aiosched import __version__
-
     return Tracing(provider.get_tracer("aiosched", __version__))
 
 

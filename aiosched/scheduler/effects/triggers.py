@@ -17,7 +17,7 @@ from typing import Final
 from aiosched.core.values.states import TaskState
 from aiosched.db.statements.triggers import delete_orphans, waiting_triggers
 from aiosched.scheduler.effects.attempt_control import stop_attempt
-from aiosched.scheduler.session.isolation import concerning
+from aiosched.scheduler.failures.isolation import concerning
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from aiosched.db.engines.attempts import NewAttempt, SentAttempt, new_attempt
 from aiosched.db.engines.tokens import TokenSigner
 from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.failures import is_of_database
 from aiosched.executors.engines.engine import Engine, EngineUnavailable
 from aiosched.executors.throughput import Throughput
 
@@ -245,7 +245,7 @@ class EngineExecutor:
                         self._to_send.pop(job.id, None)
                 pause = _FIRST_PAUSE
             except Exception as error:
-                if not (isinstance(error, EngineUnavailable) or is_retryable(error)):
+                if not (isinstance(error, EngineUnavailable) or is_of_database(error)):
                     logger.exception("%s: attempts cannot be sent", self.name)
                 elif pause == _FIRST_PAUSE:
                     logger.warning("%s: attempts wait to be sent: %s", self.name, error)
@@ -263,7 +263,7 @@ class EngineExecutor:
             async with self._storing, self.db.acquire() as conn:
                 ids = await statements.insert_attempts(conn, new, incarnation=incarnation)
         except Exception as error:
-            if is_retryable(error):
+            if is_of_database(error):
                 raise
             if len(attempts) > 1:
                 for attempt in attempts:
@@ -302,6 +302,7 @@ class EngineExecutor:
             title=f"{attempt.run.dag_id}.{attempt.task_id}{index} {attempt.run.run_id}",
             is_async=attempt.is_async,
             executor_config=attempt.executor_config or {},
+            team=attempt.run.team,
         )
 
     # -- what the engine says
@@ -324,7 +325,7 @@ class EngineExecutor:
                 await self._renew_signer()
                 await self.send_again()
             except Exception as error:
-                if not (isinstance(error, EngineUnavailable) or is_retryable(error)):
+                if not (isinstance(error, EngineUnavailable) or is_of_database(error)):
                     logger.exception("%s: what it has cannot be compared with the rows", self.name)
 
     async def _renew_signer(self) -> None:

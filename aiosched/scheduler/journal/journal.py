@@ -3,7 +3,7 @@
 Everything that was decided since the last commit goes into one transaction, then the next
 one starts. There is no timer: a quiet system commits at once, a busy one in batches of hundreds.
 The order is always commit, then act. Lives here: the connection, the fence, and how an
-unknown commit outcome is resolved. Does not live here: what to store (state/cache.py), which
+unknown commit outcome is resolved. Does not live here: what to store (memory/cache.py), which
 tasks get a slot (slots/claiming.py), the statements (db/statements/journal.py).
 """
 
@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Any, Final
 
+from aiosched.core.figures.metrics import Metrics
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.engines.claims import write_with_attempts
 from aiosched.db.server.connection import DatabaseConnection
@@ -22,7 +23,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_connection_failure
 from aiosched.db.statements import journal
 from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlines
-from aiosched.db.statements.inbox import CommandResult, NewRequest, add_requests, answer_commands
+from aiosched.db.statements.inbox import NewRequest, RequestResult, answer_requests, send_following
 from aiosched.db.statements.journal import Backend, PoolRow
 from aiosched.db.statements.outbox import insert_callbacks
 from aiosched.db.statements.pool_demands import store_demands
@@ -32,8 +33,8 @@ from aiosched.db.statements.runs import copy_instances
 from aiosched.db.statements.triggers import delete_deferrals, store_deferrals
 from aiosched.errors import FencedOut, StaleRows
 from aiosched.scheduler.journal.asset_events import store_events
-from aiosched.scheduler.state.changes import Changes, Committed
-from aiosched.scheduler.state.metrics import Metrics
+from aiosched.scheduler.memory.changes import Changes, Committed
+from aiosched.scheduler.memory.known_position import KnownPosition
 
 _SETTLE_PAUSE = 0.05  # seconds between two checks of a commit that is still in progress
 _NOBODY: Final = frozenset[int]()
@@ -57,6 +58,7 @@ class Transaction:
     ) -> None:
         self.conn = conn
         self.pools = pools  # those read so far; None: does not exist
+        self.number: int | None = None  # by which PostgreSQL knows it; None: not asked for
         self.is_open = False
         self.committing = False  # a commit was sent and is not confirmed yet
         self.began = time.perf_counter()
@@ -101,15 +103,19 @@ class Transaction:
             await self.begin()
         if tasks.expanded:
             await journal.expand(self.conn, tasks.expanded)
+        if tasks.collapsed:
+            await journal.collapse(self.conn, tasks.collapsed)
         if tasks.created:
             await copy_instances(self.conn, tasks.created)
         self.committing = not self.is_open
         states = (self._incarnation, tasks.instances, runs.changed, batch.pools.deltas)
         if attempts := messages.attempts:
             reports = messages.read_reports
-            moved, engine_rows = await write_with_attempts(self.conn, *states, attempts=attempts, applied=reports)
+            moved, engine_rows, self.number = await write_with_attempts(
+                self.conn, *states, attempts=attempts, applied=reports
+            )
         else:
-            moved, engine_rows = await journal.write(self.conn, *states), {}
+            (moved, self.number), engine_rows = await journal.write(self.conn, *states), {}
         self.committing = False
         self.pools.update(moved)
         if tasks.tries:
@@ -143,29 +149,42 @@ class Transaction:
         if messages.read_reports and not messages.attempts:  # else it is done
             await delete_reports(self.conn, messages.read_reports)
         if messages.requests:
-            await add_requests(self.conn, messages.requests)
+            await send_following(self.conn, messages.requests)
         if messages.answers:
-            await answer_commands(self.conn, messages.answers, incarnation=self._incarnation)
+            await answer_requests(self.conn, messages.answers, incarnation=self._incarnation)
         return Committed(batch, outbox, paused, consumers, engine_rows)
 
-    async def answer(self, command: int, result: dict[str, Any], requests: Iterable[NewRequest] = ()) -> None:
+    async def answer(self, number: int, result: dict[str, Any], requests: Iterable[NewRequest] = ()) -> None:
         """Answer a request as applied, in the transaction that stores its effects; `requests` follow from it."""
-        await add_requests(self.conn, requests)
-        await self.store_answer(command, CommandResult("applied", result))
+        await send_following(self.conn, requests)
+        await self.store_answer(number, RequestResult("applied", result))
 
-    async def store_answer(self, command: int, result: CommandResult) -> None:
+    async def answer_all(self, answers: Iterable[tuple[int, dict[str, Any]]]) -> None:
+        """Answer requests as applied, in the transaction that stores their effects."""
+        results = [(number, RequestResult("applied", result)) for number, result in answers]
+        await answer_requests(self.conn, results, incarnation=self._incarnation)
+
+    async def store_answer(self, number: int, result: RequestResult) -> None:
         """Answer a request."""
-        await answer_commands(self.conn, [(command, result)], incarnation=self._incarnation)
+        await answer_requests(self.conn, [(number, result)], incarnation=self._incarnation)
 
 
 class Journal:
     """Transactions of one scheduler incarnation, one at a time, on a connection of its own."""
 
-    def __init__(self, db: Database, incarnation: int, metrics: Metrics, keyring: Keyring | None = None) -> None:
+    def __init__(
+        self,
+        db: Database,
+        incarnation: int,
+        metrics: Metrics,
+        keyring: Keyring | None = None,
+        known_position: KnownPosition | None = None,
+    ) -> None:
         self._db = db
         self.keyring = keyring  # encrypts the arguments of triggers; None: they are not encrypted
         self._incarnation = incarnation
         self._metrics = metrics
+        self._known_position = KnownPosition() if known_position is None else known_position  # of what was confirmed
         self._conn: DatabaseConnection | None = None
         self._backend: Backend | None = None
         self._lock = asyncio.Lock()
@@ -184,6 +203,11 @@ class Journal:
         async with self.batch(shared=True) as transaction:
             await transaction.begin()
             yield transaction
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it stores something, or is kept quiet."""
+        return self._lock.locked()
 
     def batch(self, *, shared: bool) -> Batch:
         """As `transaction`, but opened only when needed. `shared`: other schedulers use the pools, too."""
@@ -286,6 +310,8 @@ class Batch:
                 transaction.committing = True
                 await transaction.conn.execute("COMMIT")
             journal._metrics.journal_commit.observe(time.perf_counter() - transaction.began)
+            if transaction.number is not None:
+                journal._known_position.confirm(transaction.number)
         except BaseException as failed:
             journal._note_failure(transaction, failed)
             raise

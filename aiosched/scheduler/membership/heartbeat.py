@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.scheduler.state.metrics import Histogram
+from aiosched.core.figures.metrics import Histogram
 
 logger = logging.getLogger(__name__)
 

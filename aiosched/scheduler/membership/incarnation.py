@@ -1,9 +1,10 @@
 """One incarnation: its lease, its journals and its sessions.
 
-A session runs the loops until something fails. A database failure (a lost connection, a
-deadlock, rows that are not as expected) ends only the session: it is discarded, and the
-next one reads everything again. So does an unforeseen error that concerns one DAG, which
-is then in quarantine (partitions/quarantine.py). The loss of the lease ends the incarnation.
+A session runs the loops until something fails. Any failure of the database (a lost connection, a
+deadlock, a right that is withdrawn) ends only the session: it is discarded, and the next one reads
+everything again, for as long as it takes. So does an unforeseen error that concerns one DAG, which
+is then in quarantine (partitions/quarantine.py), and any other one, for some minutes (outage.py).
+The loss of the lease ends the incarnation.
 """
 
 from __future__ import annotations
@@ -17,43 +18,45 @@ from typing import Final
 
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.sequences import put_forward
 from aiosched.db.statements.ownership import FleetView, release, set_draining
 from aiosched.db.statements.pool_demands import withdraw_demands
-from aiosched.errors import DagFailure, FencedOut, StaleRows
-from aiosched.scheduler.alerts.evaluation import AlertLoop
+from aiosched.errors import DagFailure, FencedOut
+from aiosched.scheduler.concurrency.supervision import keep_running
+from aiosched.scheduler.concurrency.wakeup import Wakeup, run_loop
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.effects.attempt_control import stop_unwanted
-from aiosched.scheduler.effects.audit_syslog import AuditSyslog
-from aiosched.scheduler.effects.broadcast import publish_changes
-from aiosched.scheduler.effects.outbox import poll_outbox
-from aiosched.scheduler.effects.retention import retain
-from aiosched.scheduler.effects.stored_xcoms import remove_stored_xcoms
-from aiosched.scheduler.effects.watchers import poll_watchers
+from aiosched.scheduler.failures.isolation import ReportFailure, ending, failures_in, report_failures_in
+from aiosched.scheduler.loops.alerts import AlertLoop
+from aiosched.scheduler.loops.asset_watchers import poll_watchers
+from aiosched.scheduler.loops.audit_syslog import AuditSyslog
+from aiosched.scheduler.loops.broadcast import publish_changes
+from aiosched.scheduler.loops.callbacks import poll_outbox
+from aiosched.scheduler.loops.engine_attempts import watch_engines
+from aiosched.scheduler.loops.enqueueing import enqueue
+from aiosched.scheduler.loops.evaluation import evaluate
+from aiosched.scheduler.loops.notifications import receive_notifications
+from aiosched.scheduler.loops.remote_attempts import poll_remote_attempts
+from aiosched.scheduler.loops.retention import retain
+from aiosched.scheduler.loops.run_creation import create_runs
+from aiosched.scheduler.loops.schedules import fire_due
+from aiosched.scheduler.loops.stored_xcoms import remove_stored_xcoms
 from aiosched.scheduler.membership.lease import Lease
-from aiosched.scheduler.membership.notifications import receive_notifications
-from aiosched.scheduler.partitions.adoption import watch_engines
-from aiosched.scheduler.partitions.handover import poll_remote_attempts
+from aiosched.scheduler.membership.outage import Patience, is_explained, summary
+from aiosched.scheduler.memory.cache import Versions
+from aiosched.scheduler.memory.changes import Changes, Committed, SideEffects
+from aiosched.scheduler.memory.known_position import KnownPosition
 from aiosched.scheduler.partitions.ownership import apply_view
 from aiosched.scheduler.partitions.quarantine import put_into_quarantine
 from aiosched.scheduler.partitions.recounting import recount_refused
 from aiosched.scheduler.partitions.set_aside_reports import set_aside
-from aiosched.scheduler.requests.commands import apply_commands
-from aiosched.scheduler.runs.run_creation import create_runs
-from aiosched.scheduler.session.auxiliary import keep_running
-from aiosched.scheduler.session.isolation import ReportFailure, Unrepeated, ending, failures_in, report_failures_in
+from aiosched.scheduler.requests.inbox import apply_requests
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.slots.enqueueing import enqueue
-from aiosched.scheduler.slots.evaluation import evaluate
-from aiosched.scheduler.state.cache import Versions
-from aiosched.scheduler.state.changes import Changes, Committed, SideEffects
-from aiosched.scheduler.state.wakeup import Wakeup, run_loop
 
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.05  # seconds before the first retry; doubled for each further one, up to LAST_PAUSE
 LAST_PAUSE: Final = 2.0
-_MOST_UNREPEATED: Final = 5  # sessions in a row that may end by errors which did not come again for any DAG alone
 _LONG_LIFE: Final = 5.0  # a session that lived for more seconds than this resets the pause
 
 Step = Callable[[], Awaitable[float | None]]
@@ -63,11 +66,17 @@ class Incarnation:
     """See the module docstring. `make_session` builds a new session; `on_session` is called with each one."""
 
     def __init__(
-        self, lease: Lease, make_session: Callable[[], Session], on_session: Callable[[Session], None]
+        self,
+        lease: Lease,
+        make_session: Callable[[], Session],
+        on_session: Callable[[Session], None],
+        patience: Patience,
+        known_position: KnownPosition,
     ) -> None:
-        self._lease = lease
+        self._lease, self._known_position = lease, known_position
         self._make_session = make_session
         self._on_session = on_session
+        self._patience = patience
         self._view: FleetView | None = None
         self._since = 0.0  # monotonic second at which the session began
         self._view_changed = Wakeup()
@@ -80,7 +89,10 @@ class Incarnation:
     def receive_view(self, view: FleetView | None) -> None:
         """Take the fleet view that the lease thread has read; None: the lease is lost."""
         self._view = view
-        self._lost |= view is None
+        if view is None:
+            self._lost = True
+            if self.session is not None:
+                self.session.env.db.drop_connections()  # a statement that hangs would keep its loop
         self._view_changed.wake()
 
     def poll_now(self) -> None:
@@ -96,8 +108,8 @@ class Incarnation:
             self.session.locks.loaded.set()  # nobody loads anything now: loops that wait for it end
 
     async def run(self) -> None:
-        """Run sessions until stopped. Raises FencedOut when the lease is lost, and any error that is not transient."""
-        pause, unrepeated = _FIRST_PAUSE, 0
+        """Run sessions until stopped. Raises FencedOut when the lease is lost, and what outlasts the patience."""
+        pause = _FIRST_PAUSE
         failed = set[str]()  # DAGs that the session before has failed about
         versions: Versions = {}
         while not self._stopping:
@@ -106,8 +118,9 @@ class Incarnation:
             session.cache.versions, versions = versions, {}
             self._on_session(session)
             try:
+                await self._compare(session)
                 await session.env.journal.settle()
-                await session.env.command_journal.settle()
+                await session.env.side_journal.settle()
                 await recount_refused(session.env)
                 self._since = time.monotonic()
                 await self._store_failures(session)
@@ -115,10 +128,10 @@ class Incarnation:
                 await self._run_loops(session)
             except Exception as error:
                 if time.monotonic() - began > _LONG_LIFE:
-                    pause, unrepeated = _FIRST_PAUSE, 0
+                    pause = _FIRST_PAUSE
+                    self._patience.reset()
                 if self._lost or not self._lease.trusted() or _is_fenced(error):
                     raise FencedOut("This scheduler has lost its lease; it registers again.") from error
-                unrepeated += (is_unrepeated := _is_unrepeated(error))
                 if failures := failures_in(error):
                     failed_again = not failed.isdisjoint(each.dag_id for each in failures)
                     failed = {each.dag_id for each in failures}
@@ -127,14 +140,22 @@ class Incarnation:
                     versions = session.cache.versions  # they never change, and reading them again takes long
                     if not failed_again:
                         continue
-                elif not _is_transient(error) or unrepeated > _MOST_UNREPEATED:
+                elif self._patience.is_over(error, now=time.monotonic()):
                     raise
+                if _is_out_of_time(error):
+                    session.env.db.allow_longer_statements()
                 session.env.metrics.recoveries += 1
-                logger.warning("%s; reading everything again", _summary(error), exc_info=is_unrepeated and error)
+                trace = None if is_explained(error) else error
+                logger.warning("%s; reading everything again", summary(error), exc_info=trace)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LAST_PAUSE)
             finally:
                 session.close()
+
+    async def _compare(self, session: Session) -> None:
+        """Before anything is written: does the database still have what this scheduler has seen stored?"""
+        async with session.env.db.acquire() as conn:
+            await self._known_position.compare(conn)
 
     async def _store_failures(self, session: Session) -> None:
         """Put DAGs into quarantine, except those that can go on because a report is set aside."""
@@ -165,6 +186,7 @@ class Incarnation:
                     wakeups.audit,
                 ),
                 ("alerts", partial(AlertLoop().evaluate, session), wakeups.alerts),
+                ("schedules", partial(fire_due, session), wakeups.schedules),
                 ("changes for browsers", partial(publish_changes, session), wakeups.broadcast),
             )
             for name, step, wakeup in loops:
@@ -194,14 +216,14 @@ class Incarnation:
                 if busy:
                     self._lease.poll_now()
                 if session.cache.partitions - before:
-                    while await apply_commands(session):
+                    while await apply_requests(session):
                         pass
                     _hand_out_unsent(session)
                 if session.cache.partitions != before:
+                    session.wakeups.schedules.wake()
                     session.env.observers.on_partitions()
-                if session.cache.partitions or not busy:
-                    if not session.locks.ready.is_set():
-                        stop_unwanted(session)
+                if (session.cache.partitions or not busy) and not session.locks.ready.is_set():
+                    stop_unwanted(session)
                     session.locks.ready.set()
                     session.env.observers.on_ready()
             session.locks.progress.set()
@@ -216,12 +238,12 @@ class Incarnation:
 
 async def _essential(session: Session, loop: Awaitable[None]) -> None:
     """Run a loop that ends the session when it fails."""
-    with ending(session.cache.unstored):
+    with ending(session.cache.unstored.discard):
         await loop
 
 
 def _gated(session: Session, step: Step, wakeup: Wakeup) -> Awaitable[None]:
-    """A loop whose passes wait while partitions are being loaded: commands come before creations and starts."""
+    """A loop whose passes wait while partitions are being loaded: requests come before creations and starts."""
 
     async def gated() -> float | None:
         await session.locks.loaded.wait()
@@ -240,6 +262,7 @@ def _hand_out_unsent(session: Session) -> None:
 async def _withdraw_demands(session: Session) -> None:
     """Withdraw the pool demands of an earlier session."""
     async with session.env.db.acquire() as conn:
+        await put_forward(conn)
         await withdraw_demands(conn, session.env.incarnation)
 
 
@@ -257,20 +280,7 @@ def _is_fenced(error: BaseException) -> bool:
     return isinstance(error, FencedOut)
 
 
-def _is_transient(error: BaseException) -> bool:
-    """Whether reading everything again may help: a database failure, rows not as expected, an error that came once."""
+def _is_out_of_time(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return all(_is_transient(each) for each in error.exceptions)
-    return isinstance(error, StaleRows | Unrepeated) or is_retryable(error)
-
-
-def _is_unrepeated(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return any(_is_unrepeated(each) for each in error.exceptions)
-    return isinstance(error, Unrepeated)
-
-
-def _summary(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
+        return any(_is_out_of_time(each) for each in error.exceptions)
+    return isinstance(error, TimeoutError)

@@ -25,12 +25,13 @@ from typing import Final
 
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.failures import is_of_database
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView
 from aiosched.errors import FencedOut
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.scheduler.membership.heartbeat import Heartbeat
+from aiosched.scheduler.memory.known_position import KnownPosition
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class SchedulerIdentity:
     slots: int
 
 
-class Suspicions:
+class SuspectedPeers:
     """Peers whose lock is missing. They are dead only if it stays missing: a live peer reconnects and locks again."""
 
     def __init__(self) -> None:
@@ -82,6 +83,7 @@ class Lease:
         heartbeat: Heartbeat | None = None,
         windows: Iterable[LeaseDeadline] = (),
         on_stuck: Callable[[str], None] | None = None,
+        known_position: KnownPosition | None = None,
     ) -> None:
         self._db = db
         self._identity = identity
@@ -89,6 +91,7 @@ class Lease:
         self._on_view = on_view  # on the main loop; None: the lease is lost
         self._windows = tuple(windows)  # of executors whose processes must not outlive the lease
         self._heartbeat = heartbeat
+        self._known_position = KnownPosition() if known_position is None else known_position
         self._on_stuck = on_stuck  # on this thread: the main loop is still blocked long after the lease has ended
         self._main = asyncio.get_running_loop()
         self._stop = threading.Event()
@@ -101,12 +104,12 @@ class Lease:
         self._conn: DatabaseConnection | None = None  # used only by the thread, like the next two
         self._incarnation: int | None = None
         self._renewed = 0.0
-        self._suspicions = Suspicions()
+        self._suspicions = SuspectedPeers()
         self._thread = threading.Thread(target=self._run, name="aiosched lease", daemon=True)
 
     async def start(self) -> int:
         """Register and begin renewing; returns the incarnation."""
-        self._thread.start()
+        self._begin()
         try:
             return await self._started
         except asyncio.CancelledError:
@@ -132,6 +135,9 @@ class Lease:
         """
         self._end(leave=leave)
         await asyncio.to_thread(self._thread.join)
+
+    def _begin(self) -> None:
+        self._thread.start()
 
     def _end(self, *, leave: bool) -> None:
         self._leave = leave
@@ -159,7 +165,7 @@ class Lease:
                     if self._incarnation is None:
                         self._call_main_loop(self._set_failed, error)
                         return
-                    if is_retryable(error) or isinstance(error, TimeoutError):
+                    if isinstance(error, TimeoutError) or is_of_database(error):
                         logger.warning("lease: %s", str(error) or "no answer from the database")
                     else:
                         logger.exception("lease: unexpected error")
@@ -175,6 +181,7 @@ class Lease:
             if self._leave and self._conn is not None and self._incarnation is not None:
                 async with asyncio.timeout(self._seconds / 3):
                     await ownership.leave(self._conn, self._incarnation)
+                    self._known_position.left()
         except Exception as error:
             logger.warning("lease: could not leave the fleet cleanly: %s", error)
         finally:
@@ -199,6 +206,7 @@ class Lease:
         if self._conn is None or self._conn.is_closed():
             conn = self._conn = await self._db.connect(application_name="aiosched lease")
             conn.add_termination_listener(lambda *_: self._receive_end(conn))
+            await self._known_position.compare(conn)
             if self._incarnation is not None:
                 await ownership.lock_again(self._conn, self._incarnation)
                 self._renewed = 0.0
@@ -213,15 +221,17 @@ class Lease:
         elif now - self._renewed >= self._seconds / 3 or (self._heartbeat is not None and self._heartbeat.is_urgent):
             figures = None if self._heartbeat is None else self._heartbeat.take_snapshot()
             loads = None if self._heartbeat is None else self._heartbeat.loads
-            if not await ownership.renew(self._conn, self._incarnation, self._seconds, figures=figures, loads=loads):
+            renewal = await ownership.renew(self._conn, self._incarnation, self._seconds, figures=figures, loads=loads)
+            if renewal is None:
                 raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
+            self._known_position.renewed(renewal)
             self._trust(now)
             self._renewed = now
         view = await ownership.read_fleet(self._conn)
         if self._incarnation not in {peer.incarnation for peer in view.peers}:
             raise FencedOut(f"Scheduler incarnation {self._incarnation} was taken over.")
         self._call_main_loop(self._on_view, self._suspicions.confirm(view))
-        return _RECONNECT_SECONDS if self._suspicions else POLL_SECONDS
+        return min(_RECONNECT_SECONDS if self._suspicions else POLL_SECONDS, self._seconds / 3)
 
     def _is_stuck(self) -> bool:
         """Whether the main loop has made no progress for as long as the lease lasts."""
@@ -258,7 +268,7 @@ class Lease:
 
     async def _register(self, conn: DatabaseConnection) -> int:
         me = self._identity
-        return await ownership.register(
+        incarnation = await ownership.register(
             conn,
             name=me.name,
             hostname=socket.gethostname(),
@@ -268,6 +278,8 @@ class Lease:
             slots=me.slots,
             lease=self._seconds,
         )
+        self._known_position.joined(incarnation)
+        return incarnation
 
     def _trust(self, attempt_started: float) -> None:
         until = attempt_started + self._seconds * _SAFETY

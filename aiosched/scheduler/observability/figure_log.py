@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from aiosched.clock import Clock
@@ -24,6 +23,7 @@ from aiosched.core.figures.minutes import MINUTE, Minute, minute_of, start_of_mi
 from aiosched.db.figures.writing import remove_old, roll_up, write_minutes
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
+from aiosched.executors.worker.processes import resident_memory
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class FigureLog:
     def _take(self, at: datetime) -> None:
         incarnation, now = self._source.incarnation(), self._source.figures()
         if incarnation is not None:
-            memory, name = resident_memory(), self._scheduler
+            memory, name = resident_memory(os.getpid()), self._scheduler
             minute = minute_of(now, self._before, at=at, incarnation=incarnation, scheduler=name, memory=memory)
             self._waiting.append(minute)
         self._before = now
@@ -105,11 +105,3 @@ class FigureLog:
             return False
         self._since_roll_up = None if self._since_roll_up is None else self._since_roll_up + 1
         return self._since_roll_up is None or self._since_roll_up >= _ROLL_UP_EVERY
-
-
-def resident_memory() -> int | None:
-    """The memory of this process in bytes; None where the system does not say."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return None

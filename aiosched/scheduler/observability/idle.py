@@ -29,7 +29,7 @@ from aiosched.db.assets import asset_partitions, assets
 from aiosched.db.queries import idle
 from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.failures import is_of_database
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView
 from aiosched.db.statements.runs import DagRow, StoredVersion, load_dags, load_versions
@@ -84,10 +84,13 @@ async def left_anywhere(session: Session, parser: Parser | None, now: datetime) 
     if (left := left_here(session, now)) is not None:
         return left
     try:
-        async with session.env.db.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+        async with (
+            session.env.db.acquire(unhurried=True) as conn,
+            conn.transaction(isolation="repeatable_read", readonly=True),
+        ):
             left = await _left_in_rows(session, conn, parser, now)
     except Exception as error:
-        if not is_retryable(error):
+        if not is_of_database(error):
             raise
         return f"the database cannot be read: {error}"
     return left if left is not None else left_here(session, now)

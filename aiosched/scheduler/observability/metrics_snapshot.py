@@ -7,35 +7,47 @@
      "parallelism": n, "in_flight": n,
      "oldest_queued_seconds": n or null, "runs": n, "dags_in_quarantine": n, "waiting": {pool: n},
      "not_removed": [text], "left_alone": [text],
+     "remarks": [text],
      "pools": {pool: {queued: slots, running: slots}},
-     "parsing": {files, dags, errors, seconds, busy_seconds} or null}
+     "parsing": {files, dags, errors, seconds, busy_seconds} or null, "trouble": text or null}
 
 Instants and durations are in seconds. `blocked` and `times_blocked` are there for the local executor only
 (executors/local/blocked_loops.py), `engine` for engines that say what they see; it lists the first workers.
-`waiting` counts the task instances that are ready and have no slot.
+`remarks` are about its machine (files, clock), to be read after its name.
+`waiting` counts the task instances that are ready and have no slot. `trouble` is the unforeseen error that ends one
+session after the other, while it does.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
+from aiosched.core.figures.metrics import Histogram, Metrics
 from aiosched.core.values.messages import Executor
-from aiosched.executors.engines.engine import EngineStatus, WatchedEngine
+from aiosched.executors.engines.engine import EngineStatus, TroubledEngine, WatchedEngine
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.local.blocked_loops import BlockedLoops
 from aiosched.parsing import ParserStats
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
 from aiosched.scheduler.membership.heartbeat import histogram_figures
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.metrics import Histogram, Metrics
 
 _MOST_TEXTS: Final = 5
+_MOST_WORDS: Final = 500  # characters of what an engine suffers from
 _MOST_LISTED: Final = 100  # workers and queues of one engine
 
 
-def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats | None) -> dict[str, Any]:
+def figures_of(
+    session: Session | None,
+    metrics: Metrics,
+    parsing: ParserStats | None,
+    *,
+    trouble: str | None = None,
+    remarks: Sequence[str] = (),
+) -> dict[str, Any]:
     """A snapshot; call it on the scheduler's event loop. Very many attempts are counted less often."""
     found: dict[str, Any] = {"counters": {}, "histograms": {}, "finished": dict(metrics.finished)}
     for each in dataclasses.fields(metrics):
@@ -45,6 +57,9 @@ def figures_of(session: Session | None, metrics: Metrics, parsing: ParserStats |
         elif isinstance(value, int):
             found["counters"][each.name] = value
     found["parsing"] = None if parsing is None else dataclasses.asdict(parsing)
+    found["trouble"] = trouble
+    differences = () if parsing is None else parsing.differences
+    found["remarks"] = [*remarks, *differences][:_MOST_TEXTS]
     if session is not None:
         found |= _of_session(session)
     return found
@@ -80,6 +95,8 @@ def _of_executor(member: Executor) -> dict[str, Any]:
         found |= {"blocked": loops.figures(), "times_blocked": loops.total}
     if isinstance(member, EngineExecutor) and isinstance(member.engine, WatchedEngine):
         found["engine"] = _of_engine(member.engine.status())
+    if isinstance(member, EngineExecutor) and isinstance(member.engine, TroubledEngine) and member.engine.trouble:
+        found["trouble"] = member.engine.trouble[:_MOST_WORDS]
     return found
 
 

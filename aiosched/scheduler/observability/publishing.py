@@ -8,11 +8,11 @@ from functools import partial
 
 from aiosched.clock import Clock
 from aiosched.config import Settings
+from aiosched.core.figures.metrics import Metrics
 from aiosched.db.server.engine import Database
+from aiosched.scheduler.concurrency.supervision import keep_running
 from aiosched.scheduler.observability import statsd
 from aiosched.scheduler.observability.figure_log import FigureLog, FigureSource
-from aiosched.scheduler.session.auxiliary import keep_running
-from aiosched.scheduler.state.metrics import Metrics
 
 
 async def publish(
@@ -22,7 +22,7 @@ async def publish(
     async with asyncio.TaskGroup() as group:
         if settings.metrics.statsd_host is not None:
             send = partial(statsd.emit, settings.metrics, source.figures, db)
-            group.create_task(keep_running("statsd", send, metrics), name="statsd")
+            group.create_task(keep_running("statsd", send, metrics, in_session=False), name="statsd")
         if settings.figures.keep_minutes_days:
             keep = partial(FigureLog(settings, clock, source).keep, db)
-            group.create_task(keep_running("figures", keep, metrics), name="figures")
+            group.create_task(keep_running("figures", keep, metrics, in_session=False), name="figures")

@@ -1,7 +1,7 @@
-"""Attempts on engines: adopting those of a partition that was gained, and losing those whose worker has died.
+"""Attempts on engines: adopting those of a partition that was gained.
 
-They outlive the scheduler that sent them, and belong to whoever owns their partition. Each has a row until its final
-report is stored, in one transaction; so an attempt with neither row nor report is lost.
+They outlive the scheduler that sent them, and belong to whoever owns their partition. Losing those whose worker has
+died: loops/engine_attempts.py.
 Source: docs/decisions/0036-attempts-on-engines.md.
 """
 
@@ -11,14 +11,12 @@ import logging
 from collections.abc import Iterable
 
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.db.engines.attempts import SentAttempt, attempts_of, lose_expired, unfinished
+from aiosched.db.engines.attempts import SentAttempt, attempts_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.scheduler.effects.attempt_control import stop_if_unwanted
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
-
-_NO_TRACE = "it was on an engine, and there is neither its row nor its report"
 
 
 async def adopt_attempts(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> list[AttemptKey]:
@@ -41,39 +39,6 @@ def stop_unwanted_adopted(session: Session, adopted: Iterable[AttemptKey]) -> No
     for key in adopted:
         if key in session.env.attempts.in_flight:  # not those of runs that are left alone
             stop_if_unwanted(session, key)
-
-
-async def watch_engines(session: Session) -> float | None:
-    """One pass: lose the attempts whose worker was silent for too long; returns how long to rest, None for no engines.
-
-    After an adoption workers get the time of a lease first, since perhaps no server has answered them meanwhile.
-    """
-    env, attempts = session.env, session.env.attempts
-    lease = env.settings.executor.worker_lease
-    if not env.engines:
-        return None
-    if not attempts.on_engines:
-        return lease / 3
-    if not session.cache.partitions or env.clock.monotonic() < env.engines.adopted_at + lease:
-        return lease / 3
-    async with env.db.transaction() as conn:
-        lost = await lose_expired(conn, session.cache.partitions, now=env.clock.now())
-    if lost:
-        logger.warning("%d attempts were lost with their workers on engines", lost)
-    await _lose_without_trace(session)
-    return lease / 3
-
-
-async def _lose_without_trace(session: Session) -> None:
-    """Somebody has deleted rows by hand: their attempts have nobody who could report."""
-    env, attempts, engines = session.env, session.env.attempts, session.env.engines
-    stored = [key for key in attempts.on_engines if engines.is_stored(key)]
-    async with env.db.acquire() as conn:
-        missing = set(stored) - await unfinished(conn, stored)
-    before, engines.without_trace = engines.without_trace, missing
-    for key in before & missing:
-        if key in attempts.on_engines:
-            attempts.receive(Report(key=key, outcome=Outcome.LOST, at=env.clock.now(), reason=_NO_TRACE))
 
 
 def _start_of(row: SentAttempt) -> Report:

@@ -15,7 +15,7 @@ from aiosched.core.graph.instances import Instance
 from aiosched.core.run.board import Board
 from aiosched.db.statements.runs import load_instances
 from aiosched.errors import StaleRows
-from aiosched.scheduler.session.isolation import for_each_dag
+from aiosched.scheduler.failures.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)

@@ -4,8 +4,7 @@ A partition may move while its tasks run; a running attempt stays in its process
 roles, and a scheduler may have both.
 
 - The *sender* gave the partition away while the attempt ran. It sends the attempt's reports to the owner, as rows of
-  `task_report`, behind its own fence. It also checks periodically whether the rows still want the attempt, and
-  stops it when they do not (the task was cleared or marked, or its run timed out).
+  `task_report`, behind its own fence (loops/remote_attempts.py).
 - The *owner* reads these rows, applies them like any report, and deletes them in the transaction that stores the
   result. When the sender's row is gone, it can send no more reports: those already sent are read first, then
   its remaining attempts are lost.
@@ -18,83 +17,26 @@ Source: docs/architecture.md, "Who writes what" and "Ownership and fencing".
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.inbox import notify
 from aiosched.db.statements.reports import (
-    insert_reports,
     living,
     queued_attempts,
     read_reports,
     senders,
-    wanted_attempts,
 )
-from aiosched.scheduler.effects.attempt_control import stop_attempt
-from aiosched.scheduler.session.isolation import concerning, spare_others
+from aiosched.scheduler.failures.isolation import concerning
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
 
-_REPORTS_PER_TRANSACTION: Final = 500
 _UNSENT: Final = "its scheduler had queued it, and was interrupted before it handed it out"
 MOST_UNAPPLIED: Final = 5_000  # reports of other schedulers in memory
-
-
-async def poll_remote_attempts(session: Session) -> float | None:
-    """One pass of the sender: send reports, stop attempts that are no longer wanted; returns how long to rest."""
-    attempts = session.env.attempts
-    async with session.locks.ownership:
-        if attempts.remote.outgoing:
-            await _send(session)
-        running = [key for key in attempts.remote.partitions if key in attempts.in_flight]
-        now, every = session.env.clock.monotonic(), session.env.settings.scheduler.safety_poll
-        if running and attempts.remote.recheck_due(now, every):
-            async with session.env.db.acquire() as conn:
-                wanted = await wanted_attempts(conn, running, incarnation=session.env.incarnation)
-            for key in running:
-                if key not in wanted and key in attempts.in_flight:
-                    stop_attempt(session, key)
-    session.locks.progress.set()
-    if attempts.remote.outgoing:
-        return 0.0
-    return session.env.settings.scheduler.safety_poll if attempts.remote.partitions else None
-
-
-async def _send(session: Session) -> None:
-    """Send the oldest reports. One that cannot be stored is replaced by one that says that its attempt is lost."""
-    attempts, told = session.env.attempts, set[int]()
-    reports = [attempts.remote.outgoing[i] for i in range(min(len(attempts.remote.outgoing), _REPORTS_PER_TRANSACTION))]
-    addressed = [(attempts.remote.partitions[report.key], report) for report in reports]
-
-    async def store(some: Sequence[tuple[int, Report]]) -> None:
-        async with session.env.command_journal.transaction() as transaction:
-            await insert_reports(transaction.conn, some, incarnation=session.env.incarnation)
-        told.update(partition for partition, _ in some)
-
-    def name(each: tuple[int, Report]) -> str:
-        return f"attempt {tuple(each[1].key)}, {each[1].outcome.value!r},"
-
-    failed = await spare_others("sending the report", addressed, name, store)
-    attempts.remote.sent(reports, instead=[lost for _, report in failed if (lost := _lost_instead(report)) is not None])
-    if told:
-        async with session.env.db.acquire() as conn:
-            await notify(conn, "reports", told)
-
-
-def _lost_instead(report: Report) -> Report | None:
-    """What to send instead of a report that cannot be stored: nothing of a start, and if even this cannot be stored.
-
-    Then the owner of the DAG loses the attempt when this scheduler leaves the fleet.
-    """
-    if report.outcome in (Outcome.STARTED, Outcome.LOST):
-        return None
-    reason = f"its report {report.outcome.value!r} could not be stored; the log of the scheduler that ran it says why"
-    return Report(key=report.key, outcome=Outcome.LOST, at=report.at, started_at=report.started_at, reason=reason)
 
 
 async def receive_remote_reports(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> set[int]:
@@ -106,11 +48,12 @@ async def receive_remote_reports(session: Session, conn: DatabaseConnection, par
     if len(unapplied) < MOST_UNAPPLIED:
         left_alone = session.cache.unreadable.runs
         reports, unreadable, is_cut = await read_reports(conn, partitions, but=unapplied, but_runs=left_alone)
-        session.env.attempts.receive_stored(session.env.engines.remarked(reports))
-        session.env.unreadable_reports.add(unreadable, session.env.clock.monotonic(), session.env.metrics)
+        env, ending = session.env, session.env.attempts.ending
+        env.attempts.receive_stored(env.engines.remarked(reports))
+        env.unreadable_reports.add(unreadable, env.clock.monotonic(), env.metrics)
         for each in unreadable:
             if each.outcome != Outcome.STARTED:
-                session.env.attempts.ending.ended(each.key)
+                ending.ended(each.key)
                 session.cache.work.room_changed = True
                 session.wakeups.enqueueing.wake()
         if reports:
@@ -126,8 +69,8 @@ async def requeue_unsent(session: Session, conn: DatabaseConnection, partitions:
 
     Whoever holds their DAG later, perhaps another scheduler, could not know that they have never begun.
     """
-    attempts, env = session.env.attempts, session.env
-    places = {run: partition_of(dag_id) for run, dag_id in session.cache.unreadable.runs.items()}
+    attempts, env, left_alone = session.env.attempts, session.env, session.cache.unreadable
+    places = {run: partition_of(dag_id) for run, dag_id in left_alone.runs.items()}
     runs = [run for run, partition in places.items() if partition in partitions]
     known = attempts.known() | attempts.remote.partitions.keys()
     for key in await queued_attempts(conn, runs, incarnation=env.incarnation):

@@ -26,16 +26,22 @@ from aiosched.core.run.deferral import Deferred
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.statements import outbox
 from aiosched.db.statements.backfills import load_backfills
+from aiosched.db.statements.positions import recent_spans
 from aiosched.db.statements.reports import living, reported_ends
 from aiosched.db.statements.runs import DagRow, load_dags, load_unfinished_runs, set_next_runs, unfinished_keys
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.db.statements.set_aside import Ends, ends_set_aside
 from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
+from aiosched.scheduler.concurrency.slices import Slices
 from aiosched.scheduler.effects.deadlines import load_deadlines
-from aiosched.scheduler.effects.outbox import load_outbox
 from aiosched.scheduler.effects.slas import watch_slas
+from aiosched.scheduler.failures.isolation import concerning, failure_of_report, for_each_dag
+from aiosched.scheduler.memory.cache import OwnedDag, StateCache, make_board
+from aiosched.scheduler.memory.decision_context import DecisionContext
+from aiosched.scheduler.memory.version_reading import readable_versions
 from aiosched.scheduler.partitions.adoption import adopt_attempts, stop_unwanted_adopted
 from aiosched.scheduler.partitions.handover import receive_remote_reports, requeue_unsent
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
@@ -43,12 +49,7 @@ from aiosched.scheduler.partitions.quarantine import read_quarantine
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
 from aiosched.scheduler.partitions.set_aside_reports import settle_set_aside
 from aiosched.scheduler.partitions.unreadable_runs import leave_alone, leave_keys_alone, load_contents
-from aiosched.scheduler.session.isolation import concerning, failure_of_report, for_each_dag
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.session.slices import Slices
-from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
-from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.version_reading import readable_versions
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,8 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     if not wanted:
         return
     await _load_dags(session, wanted)
+    async with session.env.db.acquire() as conn:
+        session.cache.lost_spans = await recent_spans(conn)
     session.env.attempts.reclaim(wanted)
     async with session.env.db.acquire() as conn:
         elsewhere = await living(conn) - {session.env.incarnation}
@@ -105,7 +108,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         for chunk in _chunks(session, running):
             await for_each_dag("loading the runs", chunk, lambda run: run.dag_id, resume_runs, held=session.cache.dags)
         await requeue_unsent(session, conn, wanted)
-        await load_outbox(session, conn, wanted)
+        await _load_outbox(session, conn, wanted)
         await load_deadlines(session, conn, wanted)
     await find_previous_runs(session)
     session.cache.partitions |= wanted
@@ -343,3 +346,17 @@ def resume_board(
 def set_paused(dag: OwnedDag, is_paused: bool) -> DagRow:
     """The DAG's row with another pause switch."""
     return dataclasses.replace(dag.row, is_paused=is_paused)
+
+
+async def _load_outbox(session: Session, conn: DatabaseConnection, partitions: Collection[int]) -> None:
+    """Load the undelivered requests of `partitions`, except those that run here."""
+    waiting, unknown = await outbox.waiting_callbacks(conn, partitions)
+    for callback, kind in unknown.items():
+        session.env.metrics.count_unreadable()
+        logger.error(
+            "callback %d is of the kind %r, which this aiosched does not know; its row is kept for a newer one",
+            callback, kind,
+        )  # fmt: skip
+    here = session.env.attempts.callbacks
+    session.outbox.waiting.add({number: callback for number, callback in waiting.items() if number not in here})
+    session.wakeups.callbacks.wake()

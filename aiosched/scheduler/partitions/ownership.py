@@ -29,7 +29,7 @@ from aiosched.scheduler.partitions.lease_rows import check_leases
 from aiosched.scheduler.partitions.loading import load_partitions
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.attribution import attributing
-from aiosched.scheduler.slots.enqueueing import check_pools
+from aiosched.scheduler.slots.storing import check_pools
 
 logger = logging.getLogger(__name__)
 
@@ -166,8 +166,9 @@ def _staying(session: Session, *, busy_ones: bool) -> set[int]:
     One with a running callback stays until that has ended, so that it is not delivered twice, one with an attempt on an
     engine until that is stored, and one with an attempt that was told to end until it has.
     """
-    staying = {running.request.partition for running in session.env.attempts.callbacks.by_id.values()}
-    staying |= session.env.attempts.ending.partitions()
+    attempts = session.env.attempts
+    staying = {running.request.partition for running in attempts.callbacks.by_id.values()}
+    staying |= attempts.ending.partitions()
     staying |= session.env.engines.partitions_to_keep()
     for dag in () if busy_ones else session.cache.dags.values():
         if any(i.state in HOLDING_SLOT for board in dag.runs.running.values() for i in board):

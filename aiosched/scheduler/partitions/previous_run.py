@@ -11,17 +11,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from aiosched.core.graph.previous_run import IncompleteRun, Past, PreviousRun, StoredRun, previous_types
+from aiosched.core.graph.previous_run import EarlierRuns, IncompleteRun, PreviousRun, StoredRun, previous_types
 from aiosched.core.run.board import Board, Run
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import rehydration
 from aiosched.db.statements.rehydration import RunBefore
-from aiosched.scheduler.session.isolation import for_each_dag
+from aiosched.scheduler.failures.isolation import for_each_dag
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.decision_context import DecisionContext
+from aiosched.scheduler.memory.version_reading import readable_versions
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.version_reading import readable_versions
 
 
 async def find_previous_runs(session: Session) -> None:
@@ -67,22 +67,22 @@ async def read_past(
     conn: DatabaseConnection,
     boards: Sequence[Board],
     held: Mapping[int, Board] = MappingProxyType({}),
-) -> list[tuple[Board, Past, int | None]]:
+) -> list[tuple[Board, EarlierRuns, int | None]]:
     """The past of each board and the key of its previous run. Runs in `held` are not read."""
     found = await _runs_before(conn, boards)
     stored = await _stored(cache, conn, [before for before in found.values() if before.key not in held])
-    pasts: list[tuple[Board, Past, int | None]] = []
+    pasts: list[tuple[Board, EarlierRuns, int | None]] = []
     for board in boards:
         before = found.get(board.run.key)
         opens = board.run.backfill_id is not None and board.run.backfill_order == 1
         if before is None:
-            pasts.append((board, Past(opens=opens), None))
+            pasts.append((board, EarlierRuns(opens=opens), None))
             continue
         previous: PreviousRun | None = held.get(before.key) or stored.get(before.key)
         if previous is None:
             continue  # it cannot be read: tasks that depend on it wait
         earlier = await _existed_before(cache, conn, board, previous)
-        pasts.append((board, Past(previous, before.logical_date, earlier, opens), before.key))
+        pasts.append((board, EarlierRuns(previous, before.logical_date, earlier, opens), before.key))
     return pasts
 
 
@@ -103,11 +103,12 @@ async def _stored(cache: StateCache, conn: DatabaseConnection, runs: Sequence[Ru
     readable = await readable_versions(cache, conn, {run.version_id for run in runs})
     runs = [run for run in runs if run.version_id in readable and not run.is_incomplete]
     states = await rehydration.load_states(conn, [run.key for run in runs])
-    return incomplete | {
-        run.key: StoredRun((cache.versions[run.version_id][1].task_ids[task], state) for task, state in states[run.key])
-        for run in runs
-        if run.key in states
-    }
+    found = dict[int, PreviousRun]()
+    for run in runs:
+        task_ids = cache.versions[run.version_id][1].task_ids
+        if run.key in states and all(0 <= task < len(task_ids) for task, _ in states[run.key]):  # else not to be read
+            found[run.key] = StoredRun((task_ids[task], state) for task, state in states[run.key])
+    return incomplete | found
 
 
 async def _existed_before(

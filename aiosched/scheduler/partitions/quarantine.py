@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-import aiosched
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import quarantine
@@ -22,6 +21,7 @@ from aiosched.db.statements.quarantine import PROBATION, Failure
 from aiosched.errors import DagFailure, Refused
 from aiosched.scheduler.session.events import SchedulerEvent
 from aiosched.scheduler.session.session import Session
+from aiosched.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +34,8 @@ async def put_into_quarantine(session: Session, failures: Iterable[DagFailure]) 
     if not found:
         return
     env, now = session.env, session.env.clock.now()
-    async with env.command_journal.transaction() as transaction:
-        rows = await quarantine.put(
-            transaction.conn, found, now, version=aiosched.__version__, incarnation=env.incarnation
-        )
+    async with env.side_journal.transaction() as transaction:
+        rows = await quarantine.put(transaction.conn, found, now, version=__version__, incarnation=env.incarnation)
     env.metrics.quarantines += len(rows)
     listener = env.observers.listener
     for row in rows:
@@ -52,7 +50,7 @@ async def put_into_quarantine(session: Session, failures: Iterable[DagFailure]) 
 async def read_quarantine(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> set[str]:
     """Read which DAGs of `partitions` are left alone; those whose pause is over are taken up again."""
     held, now = session.cache.quarantine, session.env.clock.now()
-    again = held.read(await quarantine.load(conn, partitions), now, aiosched.__version__)
+    again = held.read(await quarantine.load(conn, partitions), now, __version__)
     if again:
         await quarantine.take_up(conn, again, now)
         logger.warning("out of quarantine, tried again: %s", ", ".join(row.dag_id for row in again))
@@ -62,7 +60,7 @@ async def read_quarantine(session: Session, conn: DatabaseConnection, partitions
 async def release(session: Session, dag_id: str, number: int) -> None:
     """End a DAG's pause, and answer the request with this number. Raises Refused if the DAG is not in quarantine."""
     env, now = session.env, session.env.clock.now()
-    async with env.command_journal.transaction() as transaction:
+    async with env.side_journal.transaction() as transaction:
         if not await quarantine.release(transaction.conn, dag_id, now):
             raise Refused(f"DAG {dag_id!r} is not in quarantine; `aiosched doctor` lists those that are.")
         await transaction.answer(number, {})

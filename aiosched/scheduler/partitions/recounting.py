@@ -1,4 +1,4 @@
-"""What can be counted is counted again: rows that somebody edits by hand cost at most the rows that were edited.
+"""Counts again what follows from other rows, so that an edit by hand damages at most the rows that were edited.
 
 The owner of partition 0 makes a slow sweep, at most once a minute. It compares the use of all pools with the task
 instances that hold slots, and deletes rows whose run is gone, a few in each step. A difference is corrected, logged
@@ -21,9 +21,9 @@ from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.inbox import notify
 from aiosched.db.upkeep import recounts
-from aiosched.db.upkeep.recounts import OF_RUNS, Held, Place
+from aiosched.db.upkeep.recounts import OF_RUNS, Place, PoolUse
+from aiosched.scheduler.concurrency.period import Period
 from aiosched.scheduler.session.environment import SchedulerEnvironment
-from aiosched.scheduler.session.period import Period
 from aiosched.scheduler.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class RecountSweep:
         began = env.clock.monotonic()
         if 0 not in session.cache.partitions or not self._period.is_over(began, self._rest):
             return
-        async with env.db.acquire() as conn:
+        async with env.db.acquire(unhurried=True) as conn:
             wrong = differences(await _used_and_counted(conn, self._pools))
             for table in OF_RUNS:
                 await self._delete_orphans(env, conn, table)
@@ -82,7 +82,7 @@ async def recount_pools(env: SchedulerEnvironment, pools: dict[Place, tuple[str,
     Every commit that changes what is held changes `used` as well. One that waits for our locks adds its change to what
     is set here, and does not show in the count; one that is over shows in both.
     """
-    async with env.db.transaction() as conn:
+    async with env.db.transaction(unhurried=True) as conn:
         locked = await recounts.lock_all_pools(conn)
         counted = await _used_and_counted(conn, pools)
         wrong = {name: pair for name, pair in differences(counted).items() if name in locked or pair[0] is None}
@@ -124,7 +124,7 @@ async def _used_and_counted(
     return compare(held, pools)
 
 
-def compare(held: Held, pools: Mapping[Place, tuple[str, int]]) -> dict[str, tuple[int | None, int]]:
+def compare(held: PoolUse, pools: Mapping[Place, tuple[str, int]]) -> dict[str, tuple[int | None, int]]:
     """The stored use and the counted use of each pool. A task that its version does not have any more uses nothing."""
     counted = Counter[str]()
     for place, number in held.holders.items():

@@ -18,7 +18,7 @@ from aiosched.db.statements.rehydration import Place
 from aiosched.errors import UnreadableRow
 
 if TYPE_CHECKING:
-    from aiosched.scheduler.state.cache import StateCache
+    from aiosched.scheduler.memory.cache import StateCache
 
 
 @dataclass(frozen=True, slots=True)

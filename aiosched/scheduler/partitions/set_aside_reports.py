@@ -15,7 +15,6 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-import aiosched
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.run.deferral import trigger_key
 from aiosched.core.values.messages import Outcome, Report
@@ -23,9 +22,10 @@ from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.core.values.texts import storable
 from aiosched.db.statements.reports import delete_reports, delete_starts
 from aiosched.db.statements.set_aside import Ends, SetAside, set_reports_aside
-from aiosched.scheduler.session.isolation import ReportFailure, spare_others
+from aiosched.scheduler.failures.isolation import ReportFailure, spare_others
+from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.decision_context import DecisionContext
+from aiosched.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +41,8 @@ async def set_aside(session: Session, failed: Sequence[ReportFailure]) -> set[st
         rows = [_row(session, failure) for failure in some]
         ids = [row.report.inbox_id for row in rows if row.report.inbox_id is not None]
         starts = [row.report.key for row in rows if row.report.outcome is Outcome.STARTED]
-        async with env.command_journal.transaction() as transaction:
-            await set_reports_aside(transaction.conn, rows, env.clock.now(), version=aiosched.__version__)
+        async with env.side_journal.transaction() as transaction:
+            await set_reports_aside(transaction.conn, rows, env.clock.now(), version=__version__)
             await delete_reports(transaction.conn, ids)
             await delete_starts(transaction.conn, starts)  # its sender may remember one that is a row, too
         kept.extend(some)

@@ -39,7 +39,7 @@ def settle_unreadable(session: Session) -> None:
             cache.work.to_evaluate[board] = None
             logger.error("%s is lost: nobody has read its report for %.0f s", tuple(report.key), PATIENCE)
             session.wakeups.evaluation.wake()
-        cache.unstored.pending.messages.read_reports.append(report.inbox_id)
+        cache.unstored.delete_report(report.inbox_id)
         env.unreadable_reports.forget(report.inbox_id)
         session.wakeups.enqueueing.wake()
 

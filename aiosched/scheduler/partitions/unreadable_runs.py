@@ -2,7 +2,7 @@
 
 Their rows stay as they are, for a scheduler that can read them; requests about them are refused with the reason. Their
 attempts that run here become remote attempts (handover.py). Runs whose DAG version cannot be read are left alone in the
-same way (state/versions.py).
+same way (memory/versions.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The answers of people to what tasks ask.
 
-    answer_input  {run_id, task_id, map_index, options, params, by} -> {run_id, task_id, map_index, options, params}
+    answer_input -> {run_id, task_id, map_index, options, params}
 
 The answer becomes the event of the task's deferral, in the transaction that answers the request.
 """
@@ -14,12 +14,12 @@ from aiosched.core.requests.requests import AnswerInput
 from aiosched.db.people import human_inputs
 from aiosched.db.people.human_inputs import TaskPlace
 from aiosched.db.statements.clearing import runs_by_id
-from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.inbox import RequestResult
 from aiosched.errors import NotFound, Refused
+from aiosched.scheduler.memory.cache import OwnedDag
+from aiosched.scheduler.memory.version_reading import ensure_versions
 from aiosched.scheduler.requests.notes import place_of
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
-from aiosched.scheduler.state.version_reading import ensure_versions
 
 
 async def answer_input(session: Session, dag: OwnedDag, request: AnswerInput, number: int) -> None:
@@ -47,6 +47,6 @@ async def answer_input(session: Session, dag: OwnedDag, request: AnswerInput, nu
     board.answer(instance, msgspec.json.encode(event).decode(), now)
     where = {"run_id": run_id, "task_id": graph.task_ids[place.task_index], "map_index": place.map_index}
     result = {**where, **msgspec.to_builtins(answer)}
-    session.context.answer(number, CommandResult("applied", result))
+    session.context.answer(number, RequestResult("applied", result))
     session.context.apply_effects(board)
     session.cache.work.to_evaluate[board] = None

@@ -1,7 +1,5 @@
 """Going on after a run that another scheduler has made, as `aiosched migrate airflow` requests it.
 
-    continue_schedule  {logical_date, state, run_after, start_date, end_date, tasks, source, unpause} -> {…}
-
 The run is stored as one of the DAG's schedule, finished, with the states of its task instances, so that the next run is
 planned after it and tasks that depend on their past find it. Which run that is: core/creation/continued.py.
 """
@@ -18,17 +16,17 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import set_next_runs, set_paused
 from aiosched.db.statements.schedules import BY_TIMETABLE, schedule_positions
 from aiosched.errors import Refused
+from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.partitions.loading import plan_next
 from aiosched.scheduler.partitions.loading import set_paused as with_pause
 from aiosched.scheduler.requests.notes import read_note
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
 
 
 async def continue_schedule(session: Session, dag: OwnedDag, request: ContinueSchedule, number: int) -> None:
     """Store the run of the other scheduler, unless the schedule is further already, and plan the next one."""
     spec, dag_id, key = dag.version.spec, dag.row.dag_id, None
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         conn = transaction.conn
         position = (await schedule_positions(conn, [spec], None))[dag_id]
         last = RunElsewhere(request.logical_date, request.run_after, request.state)
@@ -44,7 +42,7 @@ async def continue_schedule(session: Session, dag: OwnedDag, request: ContinueSc
         await transaction.answer(number, answer)
         positions = await schedule_positions(conn, [spec], None)
     if key is not None and not isinstance(found, str):
-        session.broadcast.add_runs([key])
+        session.changed_runs.add_runs([key])
         running, date = dag.runs.running.values(), found[1].logical_date
         if dag.graph.lookback is not None and session.cache.previous_run_index.overtaken(running, date):
             session.cache.work.to_find_previous[dag_id] = None

@@ -18,18 +18,19 @@ import msgspec
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance
 from aiosched.core.graph.spec import MARKED, ExternalMark
+from aiosched.core.requests.instance_changes import SHOWN, InstanceSelection, choose, refuse_running, running_of
 from aiosched.core.requests.requests import Clear
+from aiosched.core.requests.selection import select_tasks
 from aiosched.core.requests.stored import encode
-from aiosched.core.run.clearing import choose, select_tasks
 from aiosched.core.values.messages import XComRef
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_between
 from aiosched.db.statements.inbox import NewRequest
 from aiosched.db.statements.runs import get_xcoms, load_instances
 from aiosched.errors import Refused
-from aiosched.scheduler.requests.selection import SHOWN, refuse_running, running_of
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.version_reading import ensure_versions
+from aiosched.scheduler.memory.cache import OwnedDag, StateCache
+from aiosched.scheduler.memory.version_reading import ensure_versions
+from aiosched.scheduler.session.session import Session
 
 _MOST_RUNS: Final = 1_000  # of other DAGs, reached by one request
 
@@ -162,6 +163,21 @@ def follow(selected: Iterable[SelectedRun], request: Clear) -> Following:
     return found
 
 
+async def reached_by(
+    session: Session, dag: OwnedDag, runs: Sequence[RunOfRequest], selection: InstanceSelection, request: Clear
+) -> Dependents:
+    """What a request to clear reaches in other DAGs (28.6)."""
+    held = dag.runs.running
+    async with session.env.db.acquire() as conn:
+        rows = await load_instances(conn, [run.key for run in runs if run.key not in held])
+        selected = []
+        for run in runs:
+            found = held[run.key] if run.key in held else rows[run.key]
+            graph, chosen = selection.graphs[run.version_id], selection.of(run.version_id, found)
+            selected.append(SelectedRun(dag.row.dag_id, run, graph, chosen))
+        return await find_dependents(conn, session.cache, selected, request)
+
+
 async def find_dependents(
     conn: DatabaseConnection, cache: StateCache, selected: Iterable[SelectedRun], request: Clear
 ) -> Dependents:
@@ -212,7 +228,7 @@ def _behind(graph: Graph, rows: Sequence[Instance], task_id: str, request: Clear
     if task_id not in graph.index and task_id not in graph.members:
         return []
     tasks = select_tasks(graph, task_ids=[task_id], downstream=True)
-    return choose(graph, rows, tasks, only_failed=request.only_failed, only_running=request.only_running)
+    return choose(graph, rows, tasks, request)
 
 
 def _is_new(instance: Instance, own: Container[tuple[int, int]] | None) -> bool:

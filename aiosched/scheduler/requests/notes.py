@@ -1,6 +1,6 @@
 """Notes: what people write about runs and task instances.
 
-    set_note  {run_id, note, task_id, map_index} -> {run_id, task_id, map_index, note}
+    set_note -> {run_id, task_id, map_index, note}
 
 A note replaces the previous one; an empty note removes it. Clearing a run keeps its notes.
 """
@@ -17,10 +17,10 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
 from aiosched.db.statements.runs import load_runs
 from aiosched.errors import NotFound, Refused, did_you_mean
+from aiosched.scheduler.memory.cache import OwnedDag
+from aiosched.scheduler.memory.version_reading import ensure_versions
 from aiosched.scheduler.runs.incomplete import complete
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
-from aiosched.scheduler.state.version_reading import ensure_versions
 
 LONGEST_NOTE: Final = 1000  # characters
 
@@ -29,7 +29,7 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
     """Put a note on a run, or on one of its task instances."""
     run_id, note = request.run_id, read_note(request.note)
     task_id = None if request.task_id is None else read_instance_name(request.task_id)[0]
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         conn = transaction.conn
         found = await runs_by_id(conn, dag.row.dag_id, [run_id])
         if not found:

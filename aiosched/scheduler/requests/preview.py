@@ -1,7 +1,7 @@
 """What a request to clear, mark or backfill would touch: a read by any process, with or without a scheduler.
 
 The client reads it from the rows, without an entry in the audit log. The same code decides as in the owner
-(selection.py, runs/backfills.py). An instance whose change is not stored yet is shown as stored.
+(core/requests/selection.py, runs/backfills.py). An instance whose change is not stored yet is shown as stored.
 """
 
 from __future__ import annotations
@@ -9,26 +9,27 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeGuard
 
-from aiosched.core.requests.requests import BackfillCreate, Clear, Request, TaskChange
-from aiosched.db.queries.why import get_dag_row
-from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.server.engine import Database
-from aiosched.db.statements.runs import load_instances, load_runs
-from aiosched.errors import DagError, NotFound, Refused
-from aiosched.scheduler.requests.dependents import SelectedRun, find_dependents
-from aiosched.scheduler.requests.runs_meant import chunks, runs_meant
-from aiosched.scheduler.requests.selection import (
+from aiosched.core.requests.instance_changes import (
     TouchedInstances,
     note_selected,
     refuse_moving,
     refuse_running,
     running_of,
-    select,
 )
-from aiosched.scheduler.runs.backfills import compute_dates, plan_dates, shown
+from aiosched.core.requests.requests import BackfillCreate, Clear, Request, TaskChange
+from aiosched.core.requests.selection import has_markers, select
+from aiosched.db.queries.why import get_dag_row
+from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.engine import Database
+from aiosched.db.statements.runs import load_instances, load_runs
+from aiosched.errors import DagError, NotFound, Refused
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.version_reading import ensure_versions
+from aiosched.scheduler.requests.dependents import SelectedRun, find_dependents
+from aiosched.scheduler.requests.runs_meant import runs_meant
+from aiosched.scheduler.runs.backfills import answer_of, compute_dates, plan_dates
 from aiosched.scheduler.runs.incomplete import missing_instances
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.version_reading import ensure_versions
+from aiosched.scheduler.runs.stored_runs import chunks
 
 
 def is_preview(request: Request) -> TypeGuard[TaskChange | BackfillCreate]:
@@ -58,7 +59,7 @@ async def _read(
     if isinstance(request, BackfillCreate):
         spec = cache.versions[row.version_id][0].spec
         dates, _ = await plan_dates(conn, spec, request, await compute_dates(spec, request, now, most=most))
-        return {"id": None, "dates": shown(dates)}
+        return answer_of(spec, request, dates, None, now)
     return await touched_by(conn, cache, dag_id, row.version_id, request)
 
 
@@ -66,7 +67,7 @@ async def touched_by(
     conn: DatabaseConnection, cache: StateCache, dag_id: str, newest: int, request: TaskChange
 ) -> dict[str, Any]:
     """What a request to clear or mark would touch; `newest` is the DAG's newest version, which must be held."""
-    runs = await runs_meant(conn, dag_id, request)
+    runs = await runs_meant(conn, dag_id, request, cache.versions[newest][0].spec.timezone)
     versions = {run.version_id for run in runs} | {newest}
     await ensure_versions(cache, conn, versions)
     selection = select({v: cache.versions[v][1] for v in versions}, newest, request)
@@ -90,7 +91,7 @@ async def touched_by(
             running += running_of(run.run_id, graph, chosen)
     if request.prevent_running:
         refuse_running(running)
-    if not isinstance(request, Clear) or not request.dependents or not selection.has_markers:
-        return touched.answer()
+    if not isinstance(request, Clear) or not request.dependents or not has_markers(selection):
+        return touched.answer
     reached = await find_dependents(conn, cache, selected, request)
-    return touched.answer() | ({"dependents": reached.shown()} if reached.instances else {})
+    return touched.answer | ({"dependents": reached.shown()} if reached.instances else {})

@@ -1,6 +1,6 @@
 """Rendering template fields on request, as a task's next attempt would see them.
 
-    render  {run_id, task_id, map_index} -> {run_id, task_id, map_index, fields}
+    render -> {run_id, task_id, map_index, fields}
 
 Only code of the DAG can do it, so the executor does, as with a callback, without a slot. The request is answered when
 that has ended; until then it waits in the inbox, and if this scheduler ends, its successor begins again.
@@ -17,14 +17,14 @@ import msgspec
 from aiosched.core.requests.requests import Render
 from aiosched.core.values.messages import RENDERING, Attempt, AttemptKey, CallbackCall, Outcome, Report
 from aiosched.db.statements.clearing import runs_by_id
-from aiosched.db.statements.inbox import CommandResult, announce_applied
+from aiosched.db.statements.inbox import RequestResult, announce_applied
 from aiosched.db.statements.runs import load_readable_runs
 from aiosched.errors import NotFound, Refused, StaleRows
+from aiosched.scheduler.memory.cache import OwnedDag
+from aiosched.scheduler.memory.version_reading import ensure_versions
+from aiosched.scheduler.memory.versions import run_info
 from aiosched.scheduler.requests.notes import place_of
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
-from aiosched.scheduler.state.version_reading import ensure_versions
-from aiosched.scheduler.state.versions import run_info
 
 logger = logging.getLogger(__name__)
 
@@ -54,19 +54,21 @@ async def render(session: Session, dag: OwnedDag, request: Render, number: int) 
     )  # fmt: skip
     attempt = Attempt(
         key=AttemptKey(place[0], RENDERING, -1, number),
-        run=run_info(runs[0], version, dag.version),
+        run=run_info(runs[0], version, dag.version, team=dag.row.team),
         task_id=task.task_id,
         is_async=True,  # it waits for no slot
         max_tries=task.retries,
         callback=call,
     )
-    session.env.attempts.renderings.begin(number)
+    attempts = session.env.attempts
+    attempts.renderings.begin(number)
     session.background.spawn(_answer(session, attempt, number), f"rendering for request {number}")
 
 
 async def _answer(session: Session, attempt: Attempt, number: int) -> None:
     """Have the executor render, and answer the request."""
-    env, seconds = session.env, session.env.settings.core.dagbag_import_timeout + _START_SECONDS
+    env = session.env
+    seconds = env.settings.core.dagbag_import_timeout + _START_SECONDS
     renderings = env.attempts.renderings
     try:
         env.executor.submit([attempt])
@@ -77,7 +79,7 @@ async def _answer(session: Session, attempt: Attempt, number: int) -> None:
             await env.executor.cancel(attempt.key, _GRACE)
             result = _refused(f"Rendering took more than {seconds:g} s and was stopped.")
         try:
-            async with env.command_journal.transaction() as transaction:
+            async with env.side_journal.transaction() as transaction:
                 await transaction.store_answer(number, result)
         except StaleRows:
             logger.info("request %d was withdrawn while its fields were rendered", number)
@@ -88,13 +90,13 @@ async def _answer(session: Session, attempt: Attempt, number: int) -> None:
         await announce_applied(conn, [number])
 
 
-def _result(report: Report, attempt: Attempt) -> CommandResult:
+def _result(report: Report, attempt: Attempt) -> RequestResult:
     if report.outcome is not Outcome.SUCCESS or report.rendered is None or attempt.callback is None:
         return _refused(f"The fields cannot be rendered: {report.reason or 'the worker gave no reason'}")
     fields = msgspec.json.decode(report.rendered, type=dict[str, Any])
     where = {"run_id": attempt.run.run_id, "task_id": attempt.task_id, "map_index": attempt.callback.map_index}
-    return CommandResult("applied", {**where, "fields": fields})
+    return RequestResult("applied", {**where, "fields": fields})
 
 
-def _refused(error: str) -> CommandResult:
-    return CommandResult("refused", {"error": error, "exit_code": Refused.exit_code})
+def _refused(error: str) -> RequestResult:
+    return RequestResult("refused", {"error": error, "exit_code": Refused.exit_code})

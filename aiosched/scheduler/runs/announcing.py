@@ -12,8 +12,8 @@ from datetime import datetime
 
 from aiosched.core.creation.upcoming import NO_RUN, Expected, choose_upcoming
 from aiosched.core.values.messages import RunInfo
+from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
@@ -57,4 +57,5 @@ def _code_of(dag: OwnedDag, at: datetime) -> RunInfo:
         modules=version.modules,
         bundle=version.bundle,
         bundle_version=version.bundle_version,
+        team=dag.row.team,
     )

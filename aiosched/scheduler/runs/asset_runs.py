@@ -29,15 +29,15 @@ from aiosched.core.timetables.base import Partition
 from aiosched.core.timetables.key_formats import check_key
 from aiosched.core.values.states import RunType
 from aiosched.db.assets import asset_partitions, assets
-from aiosched.db.statements.inbox import CommandResult
+from aiosched.db.statements.inbox import RequestResult
 from aiosched.errors import DagError, did_you_mean
+from aiosched.scheduler.concurrency.period import Period
 from aiosched.scheduler.effects.notify import asset_conditions_changed
+from aiosched.scheduler.failures.isolation import concerning, for_each_dag
 from aiosched.scheduler.journal.asset_events import store_events
-from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, store
-from aiosched.scheduler.session.isolation import concerning, for_each_dag
-from aiosched.scheduler.session.period import Period
+from aiosched.scheduler.memory.cache import OwnedDag
+from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, most_at_once, store
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ async def create_asset_runs(session: Session, partitions: Collection[int], now: 
     async def create(ready: Sequence[OwnedDag]) -> None:
         await _create(session, ready, now)
 
-    for chunk in chunks(in_parts(planned), session.env.settings.scheduler.max_dagruns_to_create_per_loop):
+    for chunk in chunks(in_parts(planned), most_at_once(session.env.settings)):
         ready = [creation.dag for creation in chunk]
         await for_each_dag("the creation of runs by assets", ready, lambda dag: dag.row.dag_id, create, held=cache.dags)
 
@@ -73,7 +73,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
     by_id = {dag.row.dag_id: dag for dag in dags}
     creations: list[Creation] = []
     consumed: assets.Queue = {}
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         conn = transaction.conn
         watermarks = await assets.lock_watermarks(conn, by_id)
         queue = await assets.lock_queue(conn, by_id)
@@ -98,7 +98,7 @@ async def _create(session: Session, dags: Collection[OwnedDag], now: datetime) -
             ],
         )
         await assets.drop_queue(conn, consumed)
-    session.broadcast.add_runs(key for key in keys if key is not None)
+    session.changed_runs.add_runs(key for key in keys if key is not None)
     hold(session.context, creations, keys, now)
 
 
@@ -146,7 +146,7 @@ def _aliases(session: Session, queue: Iterable[str]) -> set[str]:
 
 async def _forget(session: Session, dag_ids: Collection[str]) -> None:
     """Delete queue rows of DAGs that are no longer scheduled on assets (15.3)."""
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         await assets.drop_queue(transaction.conn, await assets.lock_queue(transaction.conn, dag_ids))
 
 
@@ -154,7 +154,8 @@ async def check_assets(session: Session, cleanup: Period) -> None:
     """A periodic safety net for lost notifications, and for assets that no DAG mentions any more."""
     session.cache.work.assets |= session.cache.partitions
     session.wakeups.creation.wake()
-    if cleanup.is_over(session.env.clock.monotonic(), session.env.settings.parsing.cleanup_interval):
+    env = session.env
+    if cleanup.is_over(env.clock.monotonic(), env.settings.parsing.cleanup_interval):
         async with session.env.db.acquire() as conn:
             changed = await assets.sweep(conn)
             await asset_partitions.drop_keys_without_use(conn)
@@ -162,7 +163,7 @@ async def check_assets(session: Session, cleanup: Period) -> None:
             logger.info("asset %s is %s", name, "active again" if is_active else "inactive: no DAG mentions it")
 
 
-async def emit_event(session: Session, request: EmitAsset, number: int) -> CommandResult | None:
+async def emit_event(session: Session, request: EmitAsset, number: int) -> RequestResult | None:
     """Apply a request to emit an asset event; None if it is applied and answered."""
     name = request.name
     try:
@@ -172,7 +173,7 @@ async def emit_event(session: Session, request: EmitAsset, number: int) -> Comma
         return _refused(str(error))
     extra = msgspec.json.encode(request.extra).decode()
     event = assets.NewAssetEvent(name, "", extra, None, session.env.clock.now(), partition_key=request.partition_key)
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         conn = transaction.conn
         known = await assets.asset_states(conn)
         if not known.get(name):
@@ -184,12 +185,12 @@ async def emit_event(session: Session, request: EmitAsset, number: int) -> Comma
     return None
 
 
-def _unknown(name: str, known: Mapping[str, bool]) -> CommandResult:
+def _unknown(name: str, known: Mapping[str, bool]) -> RequestResult:
     if name in known:
         return _refused(f"The asset {name!r} is inactive: no DAG mentions it any more, so it would have no effect.")
     hint = did_you_mean(name, known)
     return _refused(f"There is no asset {name!r}.{hint} See `aiosched assets list`.", exit_code=3)
 
 
-def _refused(error: str, *, exit_code: int = 4) -> CommandResult:
-    return CommandResult("refused", {"error": error, "exit_code": exit_code})
+def _refused(error: str, *, exit_code: int = 4) -> RequestResult:
+    return RequestResult("refused", {"error": error, "exit_code": exit_code})

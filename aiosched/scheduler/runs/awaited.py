@@ -12,15 +12,15 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from aiosched.core.creation.awaited import Awaited, Standing, find_awaited, who_waits_for
+from aiosched.core.creation.awaited import AwaitedRuns, WaitingRun, find_awaited, who_waits_for
 from aiosched.core.graph.previous_run import previous_types
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.rehydration import runs_before
-from aiosched.scheduler.session.isolation import concerning
+from aiosched.scheduler.failures.isolation import concerning
+from aiosched.scheduler.memory.cache import OwnedDag, StateCache
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 NOT_ASKED: Final[Mapping[int, int | None]] = MappingProxyType({})
 _AT_ONCE: Final = 200  # runs whose previous run is read in one statement
@@ -34,7 +34,7 @@ class PreviousRunQuestion(NamedTuple):
     without_manual: bool
 
 
-def awaited_in(cache: StateCache, dag: OwnedDag, known: Mapping[int, int | None]) -> Awaited:
+def awaited_in(cache: StateCache, dag: OwnedDag, known: Mapping[int, int | None]) -> AwaitedRuns:
     """The queued runs of a DAG that running ones wait for; `known` has the answers to all `questions`."""
     running = _standings(cache, dag)
     return find_awaited(running, _before(cache, dag, running, known)[0])
@@ -75,19 +75,19 @@ def awaited_by(cache: StateCache, dag: OwnedDag, run: int, known: Mapping[int, i
     return None if found is None else dag.runs.running[found].run.run_id
 
 
-def _standings(cache: StateCache, dag: OwnedDag) -> dict[int, Standing]:
+def _standings(cache: StateCache, dag: OwnedDag) -> dict[int, WaitingRun]:
     """The running runs of a DAG, by key. One that is to be evaluated may go on."""
-    found = {run.key: Standing(run.backfill_id) for run in dag.runs.under_way()}
+    found = {run.key: WaitingRun(run.backfill_id) for run in dag.runs.under_way()}
     for key, board in dag.runs.running.items():
         if board.graph.lookback is not None:
             waits_for = cache.previous_run_index.before(board) if board.is_held_back else None
             still = board.stands_still and board not in cache.work.to_evaluate
-            found[key] = Standing(board.run.backfill_id, waits_for, still)
+            found[key] = WaitingRun(board.run.backfill_id, waits_for, still)
     return found
 
 
 def _before(
-    cache: StateCache, dag: OwnedDag, running: Mapping[int, Standing], known: Mapping[int, int | None]
+    cache: StateCache, dag: OwnedDag, running: Mapping[int, WaitingRun], known: Mapping[int, int | None]
 ) -> tuple[dict[int, int | None], list[PreviousRunQuestion]]:
     """The previous run of each awaited queued run, as far as it is known, and the questions to ask."""
     before: dict[int, int | None] = {}

@@ -1,10 +1,7 @@
 """Backfills: requests for them, and when they are completed. Source: the semantics reference, section 29.1.
 
-    backfill_create   {from, to, rerun, max_active_runs, backwards, conf, dry_run}
-                      -> {id, dates: [{logical_date, fate}]}
-    backfill_pause    {id} -> {}
-    backfill_resume   {id} -> {}
-    backfill_cancel   {id} -> {failed: number of queued runs}
+    backfill_create -> {id, dates: [{logical_date, fate}], from, to, timezone, left_out: {logical_date, reason}}
+    backfill_cancel -> {failed: number of queued runs}; backfill_pause, backfill_resume -> {}
 
 All runs of a backfill are created at once, queued, and start under its own limit
 (due_runs.py); it needs no client to go on. If they have very many task instances, these follow as the runs
@@ -14,69 +11,78 @@ start (incomplete.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 
 import msgspec
 
-from aiosched.core.creation.backfills import BackfillDate, Fate, plan_backfill
-from aiosched.core.creation.run_creation import automated_run, backfill_runs, tasks_of_run
+from aiosched.core.creation.backfills import BackfillDate, BackfillOutcome, Rerun, plan_backfill
+from aiosched.core.creation.run_creation import (
+    automated_run,
+    backfill_period,
+    backfill_runs,
+    tasks_of_run,
+    unfinished_date,
+)
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
 from aiosched.core.run.board import Board
 from aiosched.core.timetables.base import NextRun
+from aiosched.core.timetables.zones import zone
+from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunState, RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import backfills
 from aiosched.db.statements.backfills import Backfill, ExistingRun
 from aiosched.errors import NotFound, Refused
+from aiosched.scheduler.concurrency.slices import in_slices
+from aiosched.scheduler.failures.isolation import for_each_dag
+from aiosched.scheduler.memory.cache import OwnedDag, StateCache
 from aiosched.scheduler.runs.new_runs import Creation, hold, in_parts, store
-from aiosched.scheduler.runs.stored_runs import clear_whole_runs, settle
-from aiosched.scheduler.session.isolation import for_each_dag
+from aiosched.scheduler.runs.stored_runs import clear_whole_runs
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.session.slices import in_slices
-from aiosched.scheduler.state.cache import OwnedDag, StateCache
 
 
 async def create_backfill(
     session: Session, dag: OwnedDag, request: BackfillCreate, command: int
 ) -> dict[str, Any] | None:
-    """Plan the dates; unless it is a dry run, store the backfill, all its runs and the answer in one transaction."""
+    """Plan the dates, and store the backfill, all its runs and the answer in one transaction."""
     now, spec, most = session.env.clock.now(), dag.version.spec, session.env.settings.scheduler.max_backfill_runs
     async with session.env.db.acquire() as conn:
-        conf = await session.env.confs.checked(conn, spec.params, request.conf)
+        conf = await session.env.confs.checked(conn, spec.params, dict(request.conf))
     request = msgspec.structs.replace(request, conf=conf)
     runs = await compute_dates(spec, request, now, most=most)  # without a connection, which would be idle meanwhile
     async with session.env.db.acquire() as conn:
         dates, existing = await plan_dates(conn, spec, request, runs)
-    if request.dry_run:  # sent by an older aiosched; newer ones read the preview themselves
-        return {"id": None, "dates": shown(dates)}
+    period = backfill_period(spec, request.first, request.final)
     document = msgspec.json.encode(request.conf).decode()
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         conn = transaction.conn
         number = await backfills.insert_backfill(
             conn,
             dag_id=dag.row.dag_id,
             partition=dag.row.partition,
-            first=request.first,
-            final=request.final,
+            first=period.first,
+            final=period.final,
             max_active_runs=request.max_active_runs,
             backwards=request.backwards,
             rerun=request.rerun,
             conf=document,
         )
-        creations = in_parts(creation_of(dag, date, number, request.conf) for date in dates if date.fate is Fate.CREATE)
+        creations = in_parts(
+            creation_of(dag, date, number, request.conf) for date in dates if date.fate is BackfillOutcome.CREATE
+        )
         keys = await store(session, conn, creations, now)
-        again = [(existing[d.run.logical_date].id, d.order or 0) for d in dates if d.fate is Fate.RERUN]
+        again = [(existing[d.run.logical_date].id, d.order or 0) for d in dates if d.fate is BackfillOutcome.RERUN]
         if again:
             await backfills.take_runs(conn, number, again, document if request.conf else None)
         cleared = await clear_whole_runs(session, transaction, dag, [key for key, _ in again], now)
-        await transaction.answer(command, {"id": number, "dates": shown(dates)})
+        await transaction.answer(command, answer_of(spec, request, dates, number, now))
     session.cache.add_backfill(Backfill(number, dag.row.dag_id, request.max_active_runs, is_paused=False))
-    session.broadcast.add_runs(key for key in keys if key is not None)
+    session.changed_runs.add_runs(key for key in keys if key is not None)
     hold(session.context, creations, keys, now)
-    settle(session.context, dag, cleared)
+    session.context.settle(dag, cleared)
     return None
 
 
@@ -114,12 +120,40 @@ def fates_of(
     """
     past = any(task.depends_on_past for task in spec.tasks)
     ordered = runs[::-1] if request.backwards else runs
-    return plan_backfill(ordered, existing, request.rerun, depends_on_past=past)
+    return plan_backfill(ordered, existing, Rerun(request.rerun), depends_on_past=past)
 
 
-def shown(dates: Iterable[BackfillDate]) -> list[dict[str, Any]]:
-    """The dates as the answer shows them."""
-    return [{"logical_date": date.run.logical_date.isoformat(), "fate": date.fate} for date in dates]
+def answer_of(
+    spec: DagSpec, request: BackfillCreate, dates: Sequence[BackfillDate], number: int | None, now: datetime
+) -> dict[str, Any]:
+    """The answer about a backfill, or (without a number) about one that would be created.
+
+    `from` and `to` are the first and the last instant that its days mean, with the offsets of the DAG's time zone;
+    `left_out` is the first date between them whose data interval has not ended, null if there is none.
+    """
+    period, place = backfill_period(spec, request.first, request.final), zone(spec.timezone)
+    last = max((date.run for date in dates), key=lambda run: run.logical_date, default=None)
+    unfinished = unfinished_date(spec, period, last, now)
+    return {
+        "id": number,
+        "dates": [{"logical_date": date.run.logical_date.isoformat(), "fate": date.fate} for date in dates],
+        "from": _in(place, period.first).isoformat(),
+        "to": _in(place, period.final).isoformat(),
+        "timezone": spec.timezone,
+        "left_out": None
+        if unfinished is None
+        else {
+            "logical_date": unfinished.logical_date.isoformat(),
+            "reason": f"its data interval ends at {stamp(unfinished.interval.end)}, which has not passed",
+        },
+    }
+
+
+def _in(place: tzinfo, instant: datetime) -> datetime:
+    try:
+        return instant.astimezone(place)
+    except OverflowError:  # at the edge of the calendar
+        return instant
 
 
 def creation_of(dag: OwnedDag, date: BackfillDate, backfill: int, conf: Mapping[str, Any]) -> Creation:
@@ -139,7 +173,7 @@ async def resume_backfill(session: Session, dag: OwnedDag, request: BackfillResu
 
 async def _set_paused(session: Session, dag: OwnedDag, number: int, is_paused: bool, command: int) -> None:
     backfill = find_backfill(dag, number)
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         await backfills.pause_backfill(transaction.conn, backfill.id, is_paused)
         await transaction.answer(command, {})
     backfill.is_paused = is_paused
@@ -149,7 +183,7 @@ async def _set_paused(session: Session, dag: OwnedDag, number: int, is_paused: b
 async def cancel_backfill(session: Session, dag: OwnedDag, request: BackfillCancel, command: int) -> None:
     """Fail its queued runs; running ones go on (29.1)."""
     backfill = find_backfill(dag, request.id)
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         failed = set(await backfills.cancel_backfill(transaction.conn, backfill.id, session.env.clock.now()))
         await transaction.answer(command, {"failed": len(failed)})
     for run in [run for run in dag.runs.queued if run.key in failed]:
@@ -166,7 +200,7 @@ async def complete_backfills(session: Session, now: datetime) -> None:
         return
 
     async def complete(some: Sequence[Backfill]) -> None:
-        async with session.env.command_journal.transaction() as transaction:
+        async with session.env.side_journal.transaction() as transaction:
             for backfill in some:
                 await backfills.complete_backfill(transaction.conn, backfill.id, now)
         for backfill in some:

@@ -1,7 +1,7 @@
 """Which scheduled runs are due and which queued ones start now: the decisions of run creation, from memory.
 
 Pure: it changes what is held in memory and nothing else. Does not live here: reading and
-writing rows (run_creation.py, new_runs.py), the rules on one DAG (core/creation/run_creation.py).
+writing rows (loops/run_creation.py, new_runs.py), the rules on one DAG (core/creation/run_creation.py).
 Source: the semantics reference, sections 13 and 14.
 """
 
@@ -31,11 +31,11 @@ from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.ids import ALLOWED_RUN_ID
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
+from aiosched.scheduler.failures.isolation import concerning
+from aiosched.scheduler.memory.cache import OwnedDag, StateCache, make_board
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
 from aiosched.scheduler.runs.awaited import NOT_ASKED, awaited_in
 from aiosched.scheduler.runs.new_runs import Creation
-from aiosched.scheduler.session.isolation import concerning
-from aiosched.scheduler.state.cache import OwnedDag, StateCache, make_board
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,13 @@ def requested_run(
     may_start: bool = True,
     partition_key: str | None = None,
     unpauses: bool = False,
+    others: int = 0,
+    unique_key: str | None = None,
+    expires_at: datetime | None = None,
 ) -> Creation:
     """A manually requested run (13.4); it starts at once if the DAG has room, and is active or `unpauses`.
+
+    `others` of its runs are about to be created, too.
 
     Raises Refused for an impossible DAG, run id, date or partition key, ParamError for a conf that violates a schema.
     """
@@ -71,9 +76,21 @@ def requested_run(
         allowed_run_id=allowed_run_id,
         partition_key=partition_key,
     )
-    free = dag.runs.active() < active_runs_limit(spec)
+    free = dag.runs.active() + others < active_runs_limit(spec)
     starts = free and may_start and planned.run_after <= now and (unpauses or not dag.row.is_paused)
-    return Creation(dag, planned, tasks_of_manual_run(spec, planned), triggered_by, conf, starts)
+    tasks = tasks_of_manual_run(spec, planned)
+    return Creation(dag, planned, tasks, triggered_by, conf, starts, unique_key=unique_key, expires_at=expires_at)
+
+
+def choose_expired(cache: StateCache, due: Iterable[str], now: datetime) -> list[Run]:
+    """The queued runs of these DAGs that must not start any more; `due` are DAG ids from the calendar."""
+    found: list[Run] = []
+    for dag_id in dict.fromkeys(due) | cache.work.to_start:
+        if (dag := cache.dags.get(dag_id)) is not None:
+            found += dag.runs.queued.expired(now)
+            if (later := dag.runs.queued.next_expiry(now)) is not None:
+                cache.work.due_runs.add(later, dag_id)
+    return found
 
 
 def choose_starting(
@@ -155,7 +172,7 @@ def begin_board(cache: StateCache, board: Board, now: datetime, rehydration: Reh
     rehydration.apply_to(board)
     board.start(now)
     cache.add_board(board)
-    cache.unstored.pending.effects.started.append(board)
+    cache.unstored.start(board)
     return board
 
 

@@ -14,17 +14,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from aiosched.core.creation.run_creation import PlannedRun, tasks_of_run
+from aiosched.core.creation.run_creation import as_planned, tasks_of_run
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import Instance, Run
 from aiosched.core.graph.new_instances import new_places
-from aiosched.core.timetables.base import DataInterval, Partition
-from aiosched.core.values.states import RunType
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.runs import complete_runs, copy_instances, load_instances
-from aiosched.scheduler.session.isolation import for_each_dag
+from aiosched.scheduler.failures.isolation import for_each_dag
+from aiosched.scheduler.memory.cache import StateCache
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import StateCache
 
 PART: Final = 1_000  # task instances that one transaction stores
 
@@ -87,7 +85,7 @@ async def _store_part(session: Session, runs: Sequence[Run]) -> dict[Run, list[P
     """Store the next of the missing task instances of these runs; returns what each of those lacks now."""
     left: dict[Run, list[Place]] = {}
     rows: list[tuple[int, int, int, int]] = []
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         for run in runs:
             if len(rows) == PART:
                 break
@@ -138,12 +136,3 @@ def _places(graph: Graph, run: Run, stored: Collection[Instance]) -> list[Place]
     expected = new_places(graph, tasks_of_run(graph.spec, as_planned(run)))
     there = {(instance.task, instance.map_index) for instance in stored}
     return [place for place in expected if place[:2] not in there] if there else expected
-
-
-def as_planned(run: Run) -> PlannedRun:
-    """The plan that the run was created by."""
-    interval = None
-    if run.interval_start is not None and run.interval_end is not None:
-        interval = DataInterval(run.interval_start, run.interval_end)
-    partition = None if run.partition_key is None else Partition(run.partition_key, run.partition_date)
-    return PlannedRun(run.run_id, RunType(run.run_type), run.run_after, run.logical_date, interval, partition)

@@ -1,7 +1,7 @@
 """Creating runs: their rows and their task instances (COPY) in one transaction, then the runs in memory.
 
 A run with very many task instances gets only its own row: those follow in parts (incomplete.py). Does not live here:
-which runs are created and when (run_creation.py, asset_runs.py, commands.py).
+which runs are created and when (loops/run_creation.py, asset_runs.py, requests).
 Source: the semantics reference, sections 10.1 and 13.
 """
 
@@ -12,21 +12,20 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
+from aiosched.config import Settings
 from aiosched.core.creation.run_creation import PlannedRun
 from aiosched.core.graph.new_instances import count_instances, new_instances, new_places
 from aiosched.core.run.board import Run
 from aiosched.core.values.ids import as_incomplete
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.db.statements.runs import NewRunRow, copy_instances, insert_runs
+from aiosched.db.statements.runs import NewRun, copy_instances, insert_runs
 from aiosched.scheduler.effects.deadlines import plan_deadlines
+from aiosched.scheduler.failures.isolation import concerning
+from aiosched.scheduler.memory.cache import OwnedDag, make_board
+from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.runs import incomplete
-from aiosched.scheduler.session.isolation import concerning
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag, make_board
-from aiosched.scheduler.state.decision_context import DecisionContext
 
 _PARTS_AT_ONCE: Final = 5  # whose task instances one DAG stores together with its runs in one pass
 
@@ -42,6 +41,8 @@ class Creation(NamedTuple):
     starts: bool  # at once; otherwise it waits in state queued
     backfill: tuple[int, int] | None = None  # the id of its backfill, and its order number in it
     in_parts: bool = False  # its task instances follow, and only then it may start
+    unique_key: str | None = None
+    expires_at: datetime | None = None
 
 
 def in_parts(creations: Iterable[Creation]) -> list[Creation]:
@@ -56,6 +57,11 @@ def in_parts(creations: Iterable[Creation]) -> list[Creation]:
             taken[dag_id] += number
         found.append(creation)
     return found
+
+
+def most_at_once(settings: Settings) -> int:
+    """How many runs are created in one transaction."""
+    return settings.scheduler.max_dagruns_to_create_per_loop
 
 
 def chunks(creations: Sequence[Creation], most: int) -> Iterable[list[Creation]]:
@@ -74,19 +80,23 @@ def chunks(creations: Sequence[Creation], most: int) -> Iterable[list[Creation]]
 
 
 async def create(
-    session: Session, creations: Sequence[Creation], now: datetime, *, answering: int | None = None
+    session: Session, creations: Sequence[Creation], now: datetime, *, answering: Sequence[int] = ()
 ) -> list[Run | None]:
     """Create runs in one transaction, then hold them; None in place of a run that exists already.
 
-    `answering` is the id of the request for the (only) run: it is answered in the same
+    `answering`: the ids of the requests for these runs. Those of runs that are created are answered in the same
     transaction. Call it with `locks.ownership` held.
     """
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         keys = await store(session, transaction.conn, creations, now)
-        if answering is not None and keys[0] is not None:
-            run_id, paused = creations[0].planned.run_id, creations[0].dag.row.is_paused
-            await transaction.answer(answering, {"run_id": run_id, "id": keys[0], "paused": paused})
-    session.broadcast.add_runs(key for key in keys if key is not None)
+        answers = [
+            (request, {"run_id": one.planned.run_id, "id": key, "paused": one.dag.row.is_paused})
+            for request, one, key in zip(answering, creations, keys, strict=False)
+            if key is not None
+        ]
+        if answers:
+            await transaction.answer_all(answers)
+    session.changed_runs.add_runs(key for key in keys if key is not None)
     return hold(session.context, creations, keys, now)
 
 
@@ -128,74 +138,56 @@ def hold(
     return held
 
 
-def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewRunRow:
-    """The row of a run to create."""
+def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewRun:
+    """The run to create."""
     dag, planned = creation.dag, creation.planned
-    interval = planned.interval
-    return NewRunRow(
+    interval, partition, (backfill, order) = planned.interval, planned.partition, creation.backfill or (None, None)
+    run = Run(
+        key=0,  # not known yet
         dag_id=dag.row.dag_id,
         run_id=planned.run_id,
-        partition=as_incomplete(dag.row.partition) if creation.in_parts else dag.row.partition,
         version_id=dag.version.id,
         run_type=planned.run_type,
-        triggered_by=creation.triggered_by,
         state=RunState.RUNNING if creation.starts else RunState.QUEUED,
+        run_after=planned.run_after,
         logical_date=planned.logical_date,
         interval_start=None if interval is None else interval.start,
         interval_end=None if interval is None else interval.end,
-        run_after=planned.run_after,
-        queued_at=now,
-        start_date=now if creation.starts else None,
-        conf=msgspec.json.encode(creation.conf).decode(),
-        created_by=context.incarnation,
-        backfill_id=None if creation.backfill is None else creation.backfill[0],
-        backfill_order=None if creation.backfill is None else creation.backfill[1],
-        partition_key=None if planned.partition is None else planned.partition.key,
-        partition_date=None if planned.partition is None else planned.partition.date,
-    )
-
-
-def _hold(context: DecisionContext, creation: Creation, key: int, now: datetime) -> Run:
-    dag, planned = creation.dag, creation.planned
-    state = RunState.RUNNING if creation.starts else RunState.QUEUED
-    run = Run(
-        key=key,
-        dag_id=dag.row.dag_id,
-        run_id=planned.run_id,
-        version_id=dag.version.id,
-        run_type=planned.run_type,
-        state=state,
-        run_after=planned.run_after,
-        logical_date=planned.logical_date,
-        interval_start=None if planned.interval is None else planned.interval.start,
-        interval_end=None if planned.interval is None else planned.interval.end,
         queued_at=now,
         start_date=now if creation.starts else None,
         conf=creation.conf,
-        backfill_id=None if creation.backfill is None else creation.backfill[0],
-        backfill_order=None if creation.backfill is None else creation.backfill[1],
+        backfill_id=backfill,
+        backfill_order=order,
         is_incomplete=creation.in_parts,
-        stored_state=state,
-        partition_key=None if planned.partition is None else planned.partition.key,
-        partition_date=None if planned.partition is None else planned.partition.date,
+        partition_key=None if partition is None else partition.key,
+        partition_date=None if partition is None else partition.date,
+        unique_key=creation.unique_key,
+        expires_at=creation.expires_at,
     )
+    place = as_incomplete(dag.row.partition) if creation.in_parts else dag.row.partition
+    return NewRun(run, place, creation.triggered_by, context.incarnation)
+
+
+def _hold(context: DecisionContext, creation: Creation, key: int, now: datetime) -> Run:
+    cache, dag, run = context.cache, creation.dag, new_run(context, creation, now).run
+    run.key, run.stored_state = key, run.state
     if (
         dag.graph.lookback is not None
         and run.logical_date is not None
-        and context.cache.previous_run_index.overtaken(dag.runs.running.values(), run.logical_date)
+        and cache.previous_run_index.overtaken(dag.runs.running.values(), run.logical_date)
     ):
-        context.cache.work.to_find_previous[run.dag_id] = None
+        cache.work.to_find_previous[run.dag_id] = None
     if not creation.starts:
         dag.runs.queued.append(run)
         if run.is_incomplete:
-            context.cache.work.incomplete[run] = None
-        context.cache.work.to_start[run.dag_id] = None
-        context.cache.work.upcoming.add(max(run.run_after, now), run.dag_id)
+            cache.work.incomplete[run] = None
+        cache.work.to_start[run.dag_id] = None
+        cache.work.upcoming.add(max(run.run_after, now), run.dag_id)
         context.wakeups.creation.wake()
         return run
     board = make_board(run, dag.version, dag.graph, new_instances(dag.graph, creation.tasks))
     board.start(now)
-    context.cache.add_board(board)
-    context.cache.unstored.pending.effects.started.append(board)
+    cache.add_board(board)
+    cache.unstored.start(board)
     context.wakeups.evaluation.wake()
     return run

@@ -26,11 +26,11 @@ from aiosched.core.creation.run_creation import active_runs_limit
 from aiosched.core.timetables.assets import PartitionedAssetTimetable
 from aiosched.db.assets import asset_partitions, assets
 from aiosched.db.assets.asset_partitions import KeyEvent, MappedEvent, PendingPartition
+from aiosched.scheduler.failures.isolation import concerning, for_each_dag
+from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.runs.asset_runs import run_by_assets
-from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, store
-from aiosched.scheduler.session.isolation import concerning, for_each_dag
+from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, most_at_once, store
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import OwnedDag
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ EVENTS_AT_ONCE: Final = 500  # that are mapped in one transaction
 
 
 class Partitioned(NamedTuple):
-    """A DAG whose runs are of partitions, with its schedule and the digest of that."""
+    """A DAG with runs for partitions of assets: its schedule, and the digest of the schedule."""
 
     dag: OwnedDag
     timetable: PartitionedAssetTimetable
@@ -77,11 +77,12 @@ async def _map_events(session: Session, owned: Sequence[Partitioned]) -> None:
     by_id = {one.dag_id: one for one in owned}
     partitions = {one.dag.row.partition for one in owned}
     mappings = {one.dag_id: one.mapping for one in owned}
-    most = session.env.settings.scheduler.partition_mapper_max_downstream_keys
+    settings = session.env.settings
+    most = settings.scheduler.partition_mapper_max_downstream_keys
     async with session.env.db.acquire() as conn:
         if not await asset_partitions.are_to_map(conn, mappings):
             return
-    async with session.env.command_journal.transaction() as transaction:
+    async with session.env.side_journal.transaction() as transaction:
         conn = transaction.conn
         await assets.lock_watermarks(conn, by_id)
         await asset_partitions.take_back(conn, mappings)
@@ -159,14 +160,13 @@ async def _create_due(session: Session, owned: Sequence[Partitioned], now: datet
         pending = await asset_partitions.read_pending(conn, [key for keys in due.values() for key in keys])
     found = [(creation, one.id) for one in pending if (creation := run_of(by_id[one.dag_id], one)) is not None]
     ids = {creation.planned.run_id: number for creation, number in found}
-    most = session.env.settings.scheduler.max_dagruns_to_create_per_loop
-    for chunk in chunks(in_parts(creation for creation, _ in found), most):
-        async with session.env.command_journal.transaction() as transaction:
+    for chunk in chunks(in_parts(creation for creation, _ in found), most_at_once(session.env.settings)):
+        async with session.env.side_journal.transaction() as transaction:
             keys = await store(session, transaction.conn, chunk, now)
             stored = zip(chunk, keys, strict=True)
             consumed = [(ids[creation.planned.run_id], key) for creation, key in stored if key is not None]
             await asset_partitions.consume_partitions(transaction.conn, consumed)
-        session.broadcast.add_runs(key for key in keys if key is not None)
+        session.changed_runs.add_runs(key for key in keys if key is not None)
         hold(session.context, chunk, keys, now)
 
 

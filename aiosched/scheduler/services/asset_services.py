@@ -19,14 +19,14 @@ from aiosched.db.assets.assets import inactive_assets
 from aiosched.db.queries import asset_queries
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
-from aiosched.scheduler.services.questions import Question
+from aiosched.scheduler.services.service_calls import ServiceCall
 
 logger = logging.getLogger(__name__)
 
 
-async def check_assets(db: Database, question: Question) -> dict[str, str]:
+async def check_assets(db: Database, call: ServiceCall) -> dict[str, str]:
     """Refuse a task that names an inactive asset as inlet or outlet: it fails before it executes (15.1)."""
-    names, uris = question.args["names"], question.args["uris"]
+    names, uris = call.args["names"], call.args["uris"]
     async with db.acquire() as conn:
         found = await asset_queries.names_at(conn, uris) if uris else {}
         missing = [*await inactive_assets(conn, names), *sorted(set(uris) - found.keys())]
@@ -39,9 +39,9 @@ async def check_assets(db: Database, question: Question) -> dict[str, str]:
     return found
 
 
-async def asset_events(db: Database, question: Question) -> list[dict[str, Any]]:
+async def asset_events(db: Database, call: ServiceCall) -> list[dict[str, Any]]:
     """Events of one asset, or of those that an alias resolved to."""
-    args = question.args
+    args = call.args
     asked = {key: args[key] for key in ("asset", "uri", "alias") if args.get(key)}
     if len(asked) != 1:
         raise Refused(f"Ask for the events of one asset, URI or alias, not of {asked!r}.")
@@ -50,13 +50,13 @@ async def asset_events(db: Database, question: Question) -> list[dict[str, Any]]
         return _shown(await asset_queries.events_of(conn, **asked, limit=int(args["limit"])))
 
 
-async def triggering_asset_events(db: Database, question: Question) -> list[dict[str, Any]]:
+async def triggering_asset_events(db: Database, call: ServiceCall) -> list[dict[str, Any]]:
     """The events that made the run of the task; of very many the newest."""
     async with db.acquire() as conn:
-        events, are_cut = await asset_queries.events_of_run(conn, question.run)
+        events, are_cut = await asset_queries.events_of_run(conn, call.run)
     if are_cut:
         text = "run %d was made by very many events: its tasks see only the newest %d events"
-        logger.warning(text, question.run, len(events))
+        logger.warning(text, call.run, len(events))
     return _shown(events)
 
 

@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aiosched.bundles.packing import pack_folder
+from aiosched.bundles.zip_files import pack_folder
 from aiosched.config import Settings
 from aiosched.db.server.engine import Database
 from aiosched.errors import BundleError, Refused
 from aiosched.parsing.bundle_keeper import BundleKeeper
-from aiosched.scheduler.services.questions import Question
+from aiosched.scheduler.services.service_calls import ServiceCall
 from aiosched.scheduler.services.task_services import Service
 
 _PACKED_AT_ONCE: Final = 2
@@ -40,9 +40,9 @@ class CodeArchives:
 def bundle_services(keeper: BundleKeeper) -> Mapping[str, Service]:
     """The service `bundle`, for DatabaseServices."""
 
-    async def bundle(db: Database, question: Question) -> dict[str, Any]:
+    async def bundle(db: Database, call: ServiceCall) -> dict[str, Any]:
         try:
-            await keeper.prepare(question.args["bundle"], question.args["version"])
+            await keeper.prepare(call.args["bundle"], call.args["version"])
         except BundleError as error:
             raise Refused(str(error)) from error
         return {}

@@ -1,9 +1,10 @@
 """Services of tasks that ask people.
 
-    ask_input    {task_index, map_index, try_number, task_id, question, expires_at}        -> {}
+    ask_input    {task_index, map_index, try_number, task_id, question, expires_at}    -> {}
     close_input  {task_index, map_index, try_number, options, params, by, at}              -> {}
 
-`question` is an InputRequest as JSON, `by` is null if nobody answered. Instants are ISO 8601 with an offset.
+`question` is an InputRequest as JSON, `by` is null if nobody answered; who did is looked up. Instants are ISO 8601 with
+an offset.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from aiosched.core.graph.human_input import InputAnswer, InputRequest
 from aiosched.db.people import human_inputs
 from aiosched.db.people.human_inputs import TaskPlace
 from aiosched.db.server.engine import Database
-from aiosched.scheduler.services.questions import Question
+from aiosched.scheduler.services.service_calls import ServiceCall
 
 
-async def ask_input(db: Database, question: Question) -> dict[str, Any]:
+async def ask_input(db: Database, call: ServiceCall) -> dict[str, Any]:
     """Store what a task asks, just before it defers."""
-    args = question.args
+    args = call.args
     expires_at = args["expires_at"] and datetime.fromisoformat(args["expires_at"])
     request = msgspec.convert(args["question"], InputRequest)
     async with db.acquire() as conn:
         await human_inputs.ask(
             conn,
-            _place(question),
+            _place(call),
             request,
             try_number=args["try_number"],
             task_id=args["task_id"],
@@ -37,15 +38,16 @@ async def ask_input(db: Database, question: Question) -> dict[str, Any]:
     return {}
 
 
-async def close_input(db: Database, question: Question) -> dict[str, Any]:
+async def close_input(db: Database, call: ServiceCall) -> dict[str, Any]:
     """Store how a question was answered, when its task goes on."""
-    args = question.args
+    args = call.args
     answer = InputAnswer(options=tuple(args["options"]), params=args["params"])
     at = datetime.fromisoformat(args["at"])
     async with db.acquire() as conn:
-        await human_inputs.close(conn, _place(question), answer, try_number=args["try_number"], by=args["by"], at=at)
+        somebody = args["by"] is not None
+        await human_inputs.close(conn, _place(call), answer, try_number=args["try_number"], by_somebody=somebody, at=at)
     return {}
 
 
-def _place(question: Question) -> TaskPlace:
-    return TaskPlace(question.run, question.args["task_index"], question.args["map_index"])
+def _place(call: ServiceCall) -> TaskPlace:
+    return TaskPlace(call.run, call.args["task_index"], call.args["map_index"])

@@ -26,12 +26,12 @@ from aiosched.core.values.secret_names import Reader
 from aiosched.db.access.owners import reader_of_file, reader_of_run
 from aiosched.db.audit.secret_reads import Read, SecretReads
 from aiosched.db.crypto.keyring import Keyring
-from aiosched.db.people.secrets import SecretStore, VariableValue, Withheld
+from aiosched.db.people.secrets import OfAnotherTeam, SecretStore, VariableValue
 from aiosched.db.queries import task_services
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, Refused, SecretBackendError
-from aiosched.scheduler.services.questions import Question
+from aiosched.scheduler.services.service_calls import ServiceCall
 from aiosched.scheduler.services.task_services import Service
 
 logger: Final = logging.getLogger(__name__)
@@ -42,55 +42,55 @@ def secret_services(
 ) -> Mapping[str, Service]:
     """The services `variable` and `connection`, for DatabaseServices. `reads` are written down in the audit log."""
 
-    async def look_up(db: Database, kind: Kind, question: Question) -> dict[str, Any]:
+    async def look_up(db: Database, kind: Kind, call: ServiceCall) -> dict[str, Any]:
         async with db.acquire() as conn:
-            reader = await _reader(conn, question)
+            reader = await _reader(conn, call)
         try:
-            found = await SecretValues(db, keyring, backends).look_up(kind, question.args["get"], reader)
-        except Withheld as error:
+            found = await SecretValues(db, keyring, backends).look_up(kind, call.args["get"], reader)
+        except OfAnotherTeam as error:
             async with db.acquire() as conn:
-                who = question.args.get("file") or await task_services.who_asks(conn, question.run)
+                who = call.args.get("file") or await task_services.who_asks(conn, call.run)
             logger.warning("refused: a task of %s asked for %s", who, error.what)
             return {"value": None}
         answer = found.as_answer()
-        if reads is not None and answer["value"] is not None and question.run != NO_RUN:
-            reads.note(_read_by(question, kind))
+        if reads is not None and answer["value"] is not None and call.run != NO_RUN:
+            reads.note(_read_by(call, kind))
         return answer
 
-    async def variable(db: Database, question: Question) -> dict[str, Any]:
-        store, args = SecretStore(db, keyring), question.args
+    async def variable(db: Database, call: ServiceCall) -> dict[str, Any]:
+        store, args = SecretStore(db, keyring), call.args
         if "get" in args:
-            return await look_up(db, "variable", question)
+            return await look_up(db, "variable", call)
         async with db.acquire() as conn:
-            who = await task_services.who_asks(conn, question.run)
-            reader = await reader_of_run(conn, question.run)
+            who = await task_services.who_asks(conn, call.run)
+            reader = await reader_of_run(conn, call.run)
         if "set" in args:
             new = {args["set"]: VariableValue(args["value"], args.get("description"))}
-            await store.set_variables(new, requested_by=who, request=question.id, reader=reader)
+            await store.set_variables(new, requested_by=who, request=call.id, reader=reader)
         else:
-            await store.delete_variable(args["delete"], requested_by=who, request=question.id, reader=reader)
+            await store.delete_variable(args["delete"], requested_by=who, request=call.id, reader=reader)
         return {}
 
-    async def connection(db: Database, question: Question) -> dict[str, Any]:
-        return await look_up(db, "connection", question)
+    async def connection(db: Database, call: ServiceCall) -> dict[str, Any]:
+        return await look_up(db, "connection", call)
 
     return {"variable": _refusing_mistakes(variable), "connection": _refusing_mistakes(connection)}
 
 
-async def _reader(conn: DatabaseConnection, question: Question) -> Reader:
+async def _reader(conn: DatabaseConnection, call: ServiceCall) -> Reader:
     """Whose values may be read: by the run, or by the file, which an executor names while there is no run yet."""
-    if question.run != NO_RUN:
-        return await reader_of_run(conn, question.run)
-    if "file" not in question.args:
+    if call.run != NO_RUN:
+        return await reader_of_run(conn, call.run)
+    if "file" not in call.args:
         raise Refused("No run asks: values can be read by a task, or while its file is imported.")
-    return await reader_of_file(conn, question.args["bundle"], path_in(question.args["bundle"], question.args["file"]))
+    return await reader_of_file(conn, call.args["bundle"], path_in(call.args["bundle"], call.args["file"]))
 
 
-def _read_by(question: Question, kind: Kind) -> Read:
+def _read_by(call: ServiceCall, kind: Kind) -> Read:
     """The entry of the audit log: which task instance has read what."""
-    by = question.args.get("by")
+    by = call.args.get("by")
     who = None if by is None else (str(by[0]), int(by[1]), int(by[2]))
-    return Read(question.run, who, f"{kind} {question.args['get']}")
+    return Read(call.run, who, f"{kind} {call.args['get']}")
 
 
 def _refusing_mistakes(service: Service) -> Service:
@@ -99,10 +99,10 @@ def _refusing_mistakes(service: Service) -> Service:
     These are a wrong key and a backend that fails: only the attempt fails, and may be tried again later.
     """
 
-    async def call(db: Database, question: Question) -> Any:
+    async def refusing(db: Database, call: ServiceCall) -> Any:
         try:
-            return await service(db, question)
+            return await service(db, call)
         except (ConfigError, SecretBackendError) as error:
             raise Refused(str(error)) from error
 
-    return call
+    return refusing

@@ -6,13 +6,13 @@ from typing import Any
 
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.slas import blocking_instances, misses_of_callback
-from aiosched.scheduler.services.questions import Question
+from aiosched.scheduler.services.service_calls import ServiceCall
 
 
-async def sla_misses(db: Database, question: Question) -> dict[str, Any]:
-    """The misses that a callback reports, for the worker that runs it; `question.run` is the callback's run (23.3)."""
-    run = question.run
+async def sla_misses(db: Database, call: ServiceCall) -> dict[str, Any]:
+    """The misses that a callback reports, for the worker that runs it; `call.run` is the callback's run (23.3)."""
+    run = call.run
     async with db.acquire() as conn:
-        misses = await misses_of_callback(conn, run, int(question.args["callback"]))
+        misses = await misses_of_callback(conn, run, int(call.args["callback"]))
         blocking = await blocking_instances(conn, run, sorted({miss.logical_date for miss in misses}))
     return {"slas": [one._asdict() for one in misses], "blocking_tis": [one._asdict() for one in blocking]}

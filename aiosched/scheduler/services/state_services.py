@@ -23,7 +23,7 @@ from aiosched.db.queries.asset_queries import names_at
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
-from aiosched.scheduler.services.questions import Question
+from aiosched.scheduler.services.service_calls import ServiceCall
 from aiosched.scheduler.services.task_services import Service
 
 _MOST_CHARACTERS: Final = 1_000_000  # of a value, as JSON
@@ -33,9 +33,9 @@ _LONGEST_KEY: Final = 500  # characters
 def state_services(*, retention_days: float) -> Mapping[str, Service]:
     """The services `task_state` and `asset_state`. `retention_days`: of tasks' values by default, 0: as their run."""
 
-    async def task_state(db: Database, question: Question) -> dict[str, Any]:
-        args = question.args
-        place = stores.StatePlace(question.run, str(args["task_id"]), args["map_index"])
+    async def task_state(db: Database, call: ServiceCall) -> dict[str, Any]:
+        args = call.args
+        place = stores.StatePlace(call.run, str(args["task_id"]), args["map_index"])
         key = _key_of(args)
         async with db.acquire() as conn:
             match args["do"]:
@@ -48,8 +48,8 @@ def state_services(*, retention_days: float) -> Mapping[str, Service]:
                     await stores.delete_task_state(conn, place, key)
         return {}
 
-    async def asset_state(db: Database, question: Question) -> dict[str, Any]:
-        args = question.args
+    async def asset_state(db: Database, call: ServiceCall) -> dict[str, Any]:
+        args = call.args
         key = _key_of(args)
         async with db.acquire() as conn:
             name = await _asset(conn, args)

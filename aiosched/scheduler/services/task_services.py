@@ -2,7 +2,7 @@
 
     trigger_dag   {dag_id, run_id, logical_date, run_after, conf, note, partition_key, fail_when_paused}
                   -> {run_id, is_paused}
-    clear_run     {dag_id, run_id}                               -> {run_id}
+    clear_run     {dag_id, run_id}                               -> {run_id}; refused for a DAG of another team
     run_state     {dag_id, run_id | logical_date | newest}       -> {dag_exists, run: {run_id, state} or null}
     task_states   {dag_id, run_id | logical_date, task_ids, group_id}
                   -> {dag_exists, unknown: [id], run: {run_id, state} or null, tasks: [[task_id, map_index, state]]}
@@ -11,20 +11,23 @@
                       -> {run: {run_id, state, …} or null, task: {state, try_number, …} or null}
     previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
 
-    reserve_xcoms     see xcom_services.py
+    xcoms             XComSearch -> FoundXComs, see xcom_services.py
+    reserve_xcoms     see there
 
 Services about assets are in asset_services.py, those of tasks that ask people in input_services.py; `variable` and
-`connection` are in secret_services.py, because they need keys, `bundle` is in bundle_services.py.
+`connection` are in secret_services.py, because they need keys, `bundle` is in bundle_services.py, `unwritten_log` in
+log_services.py.
 
 Instants are ISO 8601 with an offset. A service raises NotFound or Refused with a message for the
-author of the task; its answer is JSON. It may be called again with the same question if the first call was not
-answered (questions.py), so its changes carry the question's id. A new service needs a line here and one in
+author of the task; its answer is JSON. The same call may come again if the first one was not
+answered (service_calls.py), so its changes carry the call's id. A new service needs a line here and one in
 `SERVICES`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -35,6 +38,7 @@ from uuid import UUID, uuid4, uuid5
 import msgspec
 
 from aiosched.core.values.messages import XComPairs, XComRef
+from aiosched.db.access.owners import owner_of_dag, reader_of_run
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.queries import task_services
 from aiosched.db.server.connection import DatabaseConnection
@@ -43,14 +47,16 @@ from aiosched.db.statements import inbox, runs
 from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler.services import asset_services
 from aiosched.scheduler.services.input_services import ask_input, close_input
-from aiosched.scheduler.services.questions import Question, QuestionRetry, Trusted
+from aiosched.scheduler.services.service_calls import CallRetry, ServiceCall, Trusted
 from aiosched.scheduler.services.sla_services import sla_misses
-from aiosched.scheduler.services.xcom_services import reserve_xcoms
+from aiosched.scheduler.services.xcom_services import find_xcoms, fitting, reserve_xcoms
+
+logger: Final = logging.getLogger(__name__)
 
 PATIENCE: Final = 10.0  # seconds until the owner of another DAG is asked again, with the same request
 MOST_VERSIONS: Final = 500  # whose task indexes are cached
 
-Service = Callable[[Database, Question], Awaitable[Any]]  # -> JSON values
+Service = Callable[[Database, ServiceCall], Awaitable[Any]]  # -> JSON values
 
 
 XComs = dict[XComRef, XComPairs | None]  # None: too many bytes for one answer
@@ -59,7 +65,7 @@ XComs = dict[XComRef, XComPairs | None]  # None: too many bytes for one answer
 class DatabaseServices:
     """Implements `core.messages.TaskServices`. Task ids are resolved by the version that the run is pinned to.
 
-    While the database fails, a question is asked again as long as the scheduler's `lease` at that time holds; without
+    While the database fails, a call is repeated as long as the scheduler's `lease` at that time holds; without
     a lease everything is asked once. Attempts of one run that ask for XComs at the same time share one read from
     the database: the many instances of a mapped task all need the list that they are mapped over. One answer has a
     limit in bytes; what does not fit into a shared read is read alone.
@@ -75,7 +81,7 @@ class DatabaseServices:
     ) -> None:
         self._db = db
         self._on_close = on_close
-        self._retry = QuestionRetry(lease)
+        self._retry = CallRetry(lease)
         self._services = SERVICES if task_services is None else task_services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
         self._alone = asyncio.Lock()  # large values are read for one attempt after the other
@@ -88,7 +94,7 @@ class DatabaseServices:
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """For each ref the stored (map index, JSON text) pairs in index order; [] for an unknown task too."""
-        return await self._retry.ask("XComs", lambda: self._get_xcoms(run, refs))
+        return await self._retry.make("XComs", lambda: self._get_xcoms(run, refs))
 
     async def _get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         if run not in self._asked:
@@ -102,7 +108,7 @@ class DatabaseServices:
         if any(found[ref] is None for ref in refs):
             async with self._alone, self._db.acquire() as conn:
                 found = await self._read(conn, run, list(dict.fromkeys(refs)))
-        return [_fitting(found[ref]) for ref in refs]
+        return [fitting(found[ref]) for ref in refs]
 
     async def _read_xcoms(self, run: int, wanted: Collection[XComRef]) -> XComs:
         """Read what is `wanted` by the time there is a connection; later callers get a read of their own."""
@@ -131,50 +137,28 @@ class DatabaseServices:
         known = [(indexes.get(ref.task_id, -1), ref) for ref in refs]
         return dict(zip(refs, await runs.get_xcoms(conn, run, known), strict=True))
 
-    async def get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
-        """As `get_xcoms`, from the newest earlier run of the DAG that has the value."""
-        return await self._retry.ask("XComs", lambda: self._get_previous_xcoms(run, ref))
-
-    async def _get_previous_xcoms(self, run: int, ref: XComRef) -> XComPairs:
-        async with self._db.acquire() as conn:
-            found = await runs.previous_run_with_xcom(conn, run, ref)
-            if found is None:
-                return []
-            earlier, task_index = found
-            return _fitting((await runs.get_xcoms(conn, earlier, [(task_index, ref)]))[0])
-
     async def call(self, run: int, name: str, args: str, *, request: UUID | None = None) -> str:
-        """Answer one question by name; raises NotFound or Refused.
+        """Call a service by name; raises NotFound or Refused.
 
-        `request` is the id of a question that may come again; by default each call is a new question.
+        `request` is the id of a call that may come again; by default each call is a new one.
         """
         service = self._services.get(name)
         if service is None:
             raise NotFound(f"There is no service {name!r}; known are {', '.join(sorted(self._services))}.")
-        question = Question(run, msgspec.json.decode(args), request or uuid4())
-        answer = await self._retry.ask(f"the service {name!r}", lambda: service(self._db, question))
+        call = ServiceCall(run, msgspec.json.decode(args), request or uuid4())
+        answer = await self._retry.make(f"the service {name!r}", lambda: service(self._db, call))
         return msgspec.json.encode(answer).decode()
 
 
-def _fitting(pairs: XComPairs | None) -> XComPairs:
-    """The values of a reference. Raises Refused if there are too many for one answer."""
-    if pairs is None:
-        raise Refused(
-            f"The XComs that are pulled at once have more than {runs.MOST_PULLED // 2**20} MiB. Pull fewer at a time "
-            "(map_indexes=[...]), or push where values are stored instead of the values."
-        )
-    return pairs
-
-
-async def _previous_success(db: Database, question: Question) -> dict[str, Any] | None:
+async def _previous_success(db: Database, call: ServiceCall) -> dict[str, Any] | None:
     async with db.acquire() as conn:
-        found = await task_services.previous_success(conn, question.run)
+        found = await task_services.previous_success(conn, call.run)
     return None if found is None else found._asdict()
 
 
-async def _previous_run(db: Database, question: Question) -> dict[str, Any]:
-    args = question.args
-    which = task_services.Before(
+async def _previous_run(db: Database, call: ServiceCall) -> dict[str, Any]:
+    args = call.args
+    which = task_services.EarlierRun(
         task_id=str(args["task_id"]),
         map_index=int(args["map_index"]),
         state=args.get("state"),
@@ -183,7 +167,7 @@ async def _previous_run(db: Database, question: Question) -> dict[str, Any]:
         date=args.get("before") and datetime.fromisoformat(args["before"]),
     )
     async with db.acquire() as conn:
-        found = await task_services.previous_run(conn, question.run, which)
+        found = await task_services.previous_run(conn, call.run, which)
         if found is None:
             return {"run": None, "task": None}
         task = await task_services.earlier_task(conn, found.key, which.task_id, which.map_index)
@@ -195,11 +179,11 @@ def trigger_service(keyring: Keyring | None = None) -> Service:
     return partial(_trigger_dag, keyring)
 
 
-async def _trigger_dag(keyring: Keyring | None, db: Database, question: Question) -> dict[str, Any]:
-    args = question.args
+async def _trigger_dag(keyring: Keyring | None, db: Database, call: ServiceCall) -> dict[str, Any]:
+    args = call.args
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
-        asked_before = await inbox.find_command(conn, question.id) is not None  # then the checks below were made
+        asked_before = await inbox.find_request(conn, call.id) is not None  # then the checks below were made
         dag = await task_services.dag_outline(conn, dag_id)
     if dag is None and not asked_before:
         raise NotFound(f"There is no DAG {dag_id!r} to trigger; see `aiosched dags list`.")
@@ -209,35 +193,44 @@ async def _trigger_dag(keyring: Keyring | None, db: Database, question: Question
     names = ("run_id", "logical_date", "run_after", "conf", "partition_key")
     wanted = {name: args[name] for name in names if args.get(name) is not None}
     wanted["triggered_by"] = "operator"
-    answer = await _ask_owner(db, question, "trigger", dag_id, wanted, keyring=keyring)
+    answer = await _ask_owner(db, call, "trigger", dag_id, wanted, keyring=keyring)
     if args.get("note"):
-        noting = question._replace(id=uuid5(question.id, "note"))
+        noting = call._replace(id=uuid5(call.id, "note"))
         await _ask_owner(db, noting, "set_note", dag_id, {"run_id": answer["run_id"], "note": args["note"]})
     return {"run_id": answer["run_id"], "is_paused": is_paused}
 
 
-async def _clear_run(db: Database, question: Question) -> dict[str, Any]:
-    run_id = question.args["run_id"]
-    await _ask_owner(db, question, "clear", str(question.args["dag_id"]), {"run_ids": [run_id]})
+async def _clear_run(db: Database, call: ServiceCall) -> dict[str, Any]:
+    run_id, dag_id = call.args["run_id"], str(call.args["dag_id"])
+    async with db.acquire() as conn:
+        owner, reader = await owner_of_dag(conn, dag_id), await reader_of_run(conn, call.run)
+        asking = await task_services.who_asks(conn, call.run)
+    if reader.is_denied(owner):
+        logger.warning("refused: a task of %s asked to clear runs of %r of the team %r", asking, dag_id, owner)
+        raise Refused(
+            f"Runs of the DAG {dag_id!r} are cleared by DAGs of its team {owner!r}, and not by {asking}: what they "
+            "have stored would be lost. Trigger a run with an id of its own instead (reset_dag_run=False)."
+        )
+    await _ask_owner(db, call, "clear", dag_id, {"run_ids": [run_id]})
     return {"run_id": run_id}
 
 
 async def _ask_owner(
     db: Database,
-    question: Question,
+    call: ServiceCall,
     verb: str,
     dag_id: str,
     args: Mapping[str, Any],
     *,
     keyring: Keyring | None = None,
 ) -> dict[str, Any]:
-    """Put a request into the inbox, once per question, and wait for the owner's answer."""
+    """Put a request into the inbox, once per call, and wait for the owner's answer."""
     async with db.acquire() as conn:
-        who = await task_services.who_asks(conn, question.run)
-        command = await inbox.add_command(
-            conn, verb=verb, dag_id=dag_id, args=args, requested_by=who, request=question.id, keyring=keyring
+        who = await task_services.who_asks(conn, call.run)
+        number = await inbox.send_request(
+            conn, verb=verb, dag_id=dag_id, args=args, requested_by=who, idempotency_key=call.id, keyring=keyring
         )
-    result = await inbox.wait_applied(db, command, timeout=PATIENCE)
+    result = await inbox.wait_applied(db, number, timeout=PATIENCE)
     if result is None:
         raise TimedOut(f"No scheduler has answered the request to {verb} {dag_id!r} within {PATIENCE:.0f} s.")
     if result.error is not None:
@@ -245,8 +238,8 @@ async def _ask_owner(
     return result.result
 
 
-async def _run_state(db: Database, question: Question) -> dict[str, Any]:
-    args = question.args
+async def _run_state(db: Database, call: ServiceCall) -> dict[str, Any]:
+    args = call.args
     dag_id = str(args["dag_id"])
     async with db.acquire() as conn:
         dag = await task_services.dag_outline(conn, dag_id)
@@ -254,8 +247,8 @@ async def _run_state(db: Database, question: Question) -> dict[str, Any]:
     return {"dag_exists": dag is not None, "run": _shown(found)}
 
 
-async def _task_states(db: Database, question: Question) -> dict[str, Any]:
-    args = question.args
+async def _task_states(db: Database, call: ServiceCall) -> dict[str, Any]:
+    args = call.args
     dag_id, task_ids, group_id = str(args["dag_id"]), list(args.get("task_ids") or ()), args.get("group_id")
     async with db.acquire() as conn:
         dag = await task_services.dag_outline(conn, dag_id)
@@ -300,5 +293,6 @@ SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
         "task_states": _task_states,
         "trigger_dag": trigger_service(),
         "triggering_asset_events": asset_services.triggering_asset_events,
+        "xcoms": find_xcoms,
     }
 )

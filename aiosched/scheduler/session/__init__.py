@@ -1,1 +1,1 @@
-"""What the loops of one session share: the environment, the wake-ups, the locks and the state in memory."""
+"""What the loops share: the session, its fixed environment, and the events that its listener hears."""

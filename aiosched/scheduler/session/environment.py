@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from aiosched.clock import Clock
 from aiosched.config import Settings
+from aiosched.core.figures.metrics import Metrics
 from aiosched.core.fleet.loads import PartitionLoads
 from aiosched.core.run.board import Run
 from aiosched.core.values.messages import Executor
 from aiosched.db.crypto.secret_confs import SecretConfs
 from aiosched.db.server.engine import Database
+from aiosched.scheduler.attempts.attempts import Attempts
 from aiosched.scheduler.engines.engine_executor import Engines
+from aiosched.scheduler.failures.failed_reports import FailedReports
+from aiosched.scheduler.failures.request_attempts import RequestAttempts
+from aiosched.scheduler.failures.unreadable_reports import UnreadableReports
+from aiosched.scheduler.failures.unremovable import Unremovable
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.session.events import Listener
-from aiosched.scheduler.session.failed_reports import FailedReports
-from aiosched.scheduler.session.request_attempts import RequestAttempts
-from aiosched.scheduler.session.unreadable_reports import UnreadableReports
-from aiosched.scheduler.session.unremovable import Unremovable
-from aiosched.scheduler.state.attempts import Attempts
-from aiosched.scheduler.state.metrics import Metrics
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Observers:
 
 @dataclass(slots=True)
 class SchedulerEnvironment:
-    """See the module docstring."""
+    """See the module docstring. It outlives sessions."""
 
     db: Database
     settings: Settings
@@ -43,7 +43,7 @@ class SchedulerEnvironment:
     executor: Executor
     attempts: Attempts
     journal: Journal  # the hot path
-    command_journal: Journal  # run creation, commands
+    side_journal: Journal  # everything else: run creation, requests, callbacks …
     incarnation: int
     metrics: Metrics
     holds_lease: Callable[[], bool]
@@ -59,4 +59,4 @@ class SchedulerEnvironment:
     @property
     def journals(self) -> tuple[Journal, Journal]:
         """Both of them."""
-        return self.journal, self.command_journal
+        return self.journal, self.side_journal

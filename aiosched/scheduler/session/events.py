@@ -20,6 +20,7 @@ class SchedulerEvent:
     done: int = 0  # task instances that succeeded
     total: int = 0
     reason: str | None = None
+    error: str | None = None  # of a run that has failed: its first failed task, with the error
 
 
 Listener = Callable[[SchedulerEvent], None]

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from aiosched.scheduler.session.background import Background
-from aiosched.scheduler.session.broadcast import Broadcast
+from aiosched.scheduler.concurrency.background import Background
+from aiosched.scheduler.concurrency.locks import Locks
+from aiosched.scheduler.concurrency.wakeup import Wakeups
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.changed_runs import ChangedRuns
+from aiosched.scheduler.memory.changes import Changes
+from aiosched.scheduler.memory.decision_context import DecisionContext
+from aiosched.scheduler.memory.fleet import Membership, Notifications
+from aiosched.scheduler.memory.in_flight import InFlight
+from aiosched.scheduler.memory.lazy_starts import LazyStarts
+from aiosched.scheduler.memory.outbox import Outbox
+from aiosched.scheduler.memory.pool_fairness import PoolFairness
+from aiosched.scheduler.memory.trigger_queue import TriggerQueue
 from aiosched.scheduler.session.environment import SchedulerEnvironment
-from aiosched.scheduler.session.fleet import Membership, Notifications
-from aiosched.scheduler.session.in_flight import InFlight
-from aiosched.scheduler.session.locks import Locks
-from aiosched.scheduler.session.outbox import Outbox
-from aiosched.scheduler.session.pool_fairness import PoolFairness
-from aiosched.scheduler.session.trigger_queue import TriggerQueue
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.changes import Changes
-from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.lazy_starts import LazyStarts
-from aiosched.scheduler.state.wakeup import Wakeups
 
 
 class CommitTracing(Protocol):
@@ -44,7 +44,7 @@ class Session:
     context: DecisionContext
     starts: LazyStarts
     membership: Membership
-    broadcast: Broadcast
+    changed_runs: ChangedRuns
     tracing: CommitTracing | None
     locks: Locks = field(default_factory=Locks)
     notifications: Notifications = field(default_factory=Notifications)
@@ -70,7 +70,7 @@ class Session:
             add_start=starts.add, on_run_end=env.observers.on_run_end, cache=cache, wakeups=wakeups,
         )  # fmt: skip
         membership = Membership(PoolFairness(env.incarnation, env.metrics.count_unreadable), draining)
-        return cls(env, context, starts, membership, Broadcast(wakeups.broadcast), tracing)
+        return cls(env, context, starts, membership, ChangedRuns(wakeups.broadcast), tracing)
 
     @property
     def wakeups(self) -> Wakeups:

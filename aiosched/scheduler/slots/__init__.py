@@ -1,1 +1,1 @@
-"""Which tasks may run now: evaluation, the critical section, revoking stuck attempts."""
+"""Which tasks may run now: claims, the pools that a batch touches, revoking stuck attempts."""

@@ -14,18 +14,18 @@ from typing import Any, Final, TypeVar
 
 from aiosched.core.values.messages import Report
 from aiosched.errors import DagFailure, StaleRows
-from aiosched.scheduler.journal.journal import Journal
-from aiosched.scheduler.session.isolation import (
-    Unrepeated,
+from aiosched.scheduler.failures.isolation import (
+    NotRepeated,
     failure_of,
     failure_of_report,
     is_about_all,
     is_unforeseen,
     raise_failures,
 )
+from aiosched.scheduler.journal.journal import Journal
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.changes import Changes
 from aiosched.scheduler.session.session import Session
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.changes import Changes
 
 T = TypeVar("T")
 
@@ -36,8 +36,8 @@ _ROWS: Final[Sequence[tuple[str, str, Callable[[Any], int]]]] = (
     *(
         ("tasks", name, lambda row: row[0])
         for name in (
-            "instances", "expanded", "created", "sources", "rendered", "xcoms", "forget_xcoms", "deferrals",
-            "undeferred",
+            "instances", "expanded", "collapsed", "created", "sources", "rendered", "xcoms", "forget_xcoms",
+            "deferrals", "undeferred",
         )
     ),
     ("tasks", "tries", lambda row: row.key.run),
@@ -82,7 +82,7 @@ class attributing:
 async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
     """The DAGs because of which the batch that was sent last could not be stored; `error` is what it failed with.
 
-    Empty if it concerns no single DAG. Raises Unrepeated if the changes of each DAG can be stored alone. Call it
+    Empty if it concerns no single DAG. Raises NotRepeated if the changes of each DAG can be stored alone. Call it
     without a transaction of the journal.
     """
     batch = session.cache.unstored.storing
@@ -91,7 +91,7 @@ async def find_culprits(session: Session, error: Exception) -> list[DagFailure]:
     parts = parts_of(batch, session.cache)
     failing = await _failing(session.env.journal, list(parts.items()))
     if parts and not failing:
-        raise Unrepeated("storing changes", error) from error
+        raise NotRepeated("storing changes", error) from error
     if is_about_all(failing, parts, session.cache.dags):
         return []
     found: list[DagFailure] = []

@@ -1,7 +1,7 @@
 """Which tasks get a slot now, and what the next transaction stores: the decision of the critical section.
 
 Pure: it changes what is held in memory and nothing else. Does not live here: locking and
-reading pools, the commit, handing out what was claimed (enqueueing.py), the allocation
+reading pools, the commit, handing out what was claimed (loops/enqueueing.py), the allocation
 itself (core/slots/allocation.py, core/slots/waiting.py). Source: the semantics reference, section 17.
 """
 
@@ -14,10 +14,10 @@ from aiosched.core.slots.allocation import ExecutorRoom, PoolRoom, Room
 from aiosched.core.values.messages import Executor
 from aiosched.db.statements.journal import PoolRow
 from aiosched.executors.executor_router import members_of
-from aiosched.scheduler.session.isolation import failure_of
-from aiosched.scheduler.session.pool_fairness import PoolFairness
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.changes import Changes
+from aiosched.scheduler.failures.isolation import failure_of
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.changes import Changes
+from aiosched.scheduler.memory.pool_fairness import PoolFairness
 
 
 def room_of(

@@ -9,9 +9,9 @@ from aiosched.core.values.instants import just_after, later
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.core.values.states import TaskState
 from aiosched.errors import DagFailure
-from aiosched.scheduler.session.isolation import failure_of
-from aiosched.scheduler.state.decision_context import DecisionContext
-from aiosched.scheduler.state.stuck_attempts import PATIENCE
+from aiosched.scheduler.attempts.stuck_attempts import PATIENCE
+from aiosched.scheduler.failures.isolation import failure_of
+from aiosched.scheduler.memory.decision_context import DecisionContext
 
 logger = logging.getLogger(__name__)
 

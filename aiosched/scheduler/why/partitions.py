@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from aiosched.core.creation.partitions import progress_of
 from aiosched.core.timetables import PartitionedAssetTimetable
-from aiosched.core.why.partitions import MOST_SHOWN, PartitionFacts
+from aiosched.core.why.dag import MOST_SHOWN, PartitionFacts
 from aiosched.db.assets import asset_partitions
 from aiosched.db.server.connection import DatabaseConnection
 

@@ -24,8 +24,8 @@ from aiosched.db.people.pools import GET_POOL, Pool
 from aiosched.db.queries import why
 from aiosched.db.queries.why import Contender
 from aiosched.db.server.connection import DatabaseConnection
-from aiosched.scheduler.state.cache import StateCache
-from aiosched.scheduler.state.version_reading import readable_versions
+from aiosched.scheduler.memory.cache import StateCache
+from aiosched.scheduler.memory.version_reading import readable_versions
 
 _MOST_VERSIONS: Final = 200
 _FEW_RUNS: Final = "more than {0:,} runs are running: who holds slots or goes first is known of the {0:,} oldest"

@@ -31,7 +31,7 @@ from aiosched.core.values.states import (
     RunState,
     TaskState,
 )
-from aiosched.core.why.dag import DagFacts, explain_dag
+from aiosched.core.why.dag import DagFacts, ScheduleFacts, explain_dag
 from aiosched.core.why.ends import dependencies_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
 from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine
@@ -44,20 +44,21 @@ from aiosched.db.queries import queries
 from aiosched.db.queries import why as why_rows
 from aiosched.db.queries.quarantine_queries import quarantine_of, set_aside_of
 from aiosched.db.queries.queries import RunRow
-from aiosched.db.queries.status import SchedulerRow, list_schedulers
+from aiosched.db.queries.schedulers import SchedulerRow, list_schedulers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import is_retryable
-from aiosched.db.statements import runs
+from aiosched.db.server.failures import is_of_database
+from aiosched.db.statements import runs, unwritten_logs
 from aiosched.db.statements.backfills import load_backfills
+from aiosched.db.statements.dag_schedules import sum_of_schedules
 from aiosched.db.statements.schedules import schedule_positions
-from aiosched.errors import DagError, DatabaseError, NotFound, Refused, UnreadableRow, did_you_mean
+from aiosched.errors import DagError, NotFound, Refused, UnreadableRow, did_you_mean
+from aiosched.scheduler.memory.cache import OwnedDag, StateCache, candidate_of, make_board
+from aiosched.scheduler.memory.version_reading import ensure_versions, readable_versions
 from aiosched.scheduler.partitions.previous_run import read_past
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
 from aiosched.scheduler.runs.incomplete import missing_instances
-from aiosched.scheduler.state.cache import OwnedDag, StateCache, candidate_of, make_board
-from aiosched.scheduler.state.version_reading import ensure_versions, readable_versions
 from aiosched.scheduler.why.partitions import partition_facts
 from aiosched.scheduler.why.slots import TypicalDurations, competition, room_for
 
@@ -89,13 +90,11 @@ async def why(
             reader = await _Reader.open(conn, dag_id, schedulers, now, quarantine)
             if found is None:
                 explanation = explain_dag(await reader.of_dag())
-            elif reader.dag is None:
-                raise NotFound(f"DAG {dag_id!r} has no version: its file was never read.")
             else:
-                explanation = await _explain(reader, reader.dag, found, task_id, map_index)
+                explanation = await _explain(reader, found, task_id, map_index)
             return replace(explanation, notes=tuple(reader.notes))
     except Exception as error:
-        if quarantine is None or isinstance(error, NotFound | DatabaseError) or is_retryable(error):
+        if quarantine is None or isinstance(error, NotFound) or is_of_database(error):
             raise
         # What its scheduler cannot decide, these functions, which are the same, may not be able to explain.
         labels = [] if found is None else [run_label(found.run_id, found.logical_date)]
@@ -104,24 +103,33 @@ async def why(
         return explain_quarantine(subject, state, dag_id, quarantine, now, error)
 
 
-async def _explain(
-    reader: _Reader, dag: OwnedDag, found: RunRow, task_id: str | None, map_index: int | None
-) -> Explanation:
+async def _explain(reader: _Reader, found: RunRow, task_id: str | None, map_index: int | None) -> Explanation:
     stored = await runs.load_runs(reader.conn, [found.key])
     if not stored:
         raise NotFound(f"Run {found.run_id} of {found.dag_id} was deleted just now.")
     run = stored[0]
     board = await reader.board_of(run)
     instance = None if task_id is None else _chosen(board, task_id, map_index)  # raises for unknown names
-    facts = await reader.of_run(dag, run)
+    facts = await reader.of_run(run)
     usual = TypicalDurations(reader.cache, reader.conn)
+    reader.notes += await _unwritten(reader.conn, run.key, instance)
     if instance is None:
         unfinished = [each for each in board if each.state not in FINISHED and each.state is not TaskState.NONE]
         names = {board.graph.task_ids[each.task] for each in unfinished[:MOST_HOLDERS]}
         await usual.learn({(run.dag_id, name) for name in names})
         return explain_run(facts, board, lambda name: usual.of(run.dag_id, name))
     reader.notes += map(str, await set_aside_of(reader.conn, run.key, instance.task, instance.map_index))
-    return explain_task(await reader.of_task(dag, facts, board, instance, usual))
+    return explain_task(await reader.of_task(facts, board, instance, usual))
+
+
+async def _unwritten(conn: DatabaseConnection, run: int, instance: Instance | None) -> list[str]:
+    """What of the logs of a run, or of an instance, could not be written."""
+    if instance is not None:
+        lost = await unwritten_logs.newest(conn, run, instance.task, instance.map_index)
+        kept = {True: "; their end is shown at the end of that log", False: ""}
+        return [f"{row.loss(f'the log of try {number}')}{kept[bool(row.tail)]}" for number, row in lost.items()]
+    counted = await unwritten_logs.of_run(conn, run)
+    return [] if counted is None else [counted]
 
 
 def _chosen(board: Board, task_id: str, map_index: int | None) -> Instance:
@@ -158,7 +166,7 @@ async def _quarantine(conn: DatabaseConnection, dag_id: str) -> QuarantineFacts 
 
 @dataclass(slots=True)
 class _Reader:
-    """One DAG as a scheduler holds it, from rows. `dag` is None if the DAG file was never parsed."""
+    """One DAG as a scheduler holds it, from rows."""
 
     conn: DatabaseConnection
     dag_id: str
@@ -167,10 +175,10 @@ class _Reader:
     figures: dict[str, Any] | None
     blocked: list[dict[str, Any]]  # blocked event loops of workers, in the whole fleet (metrics_snapshot.py)
     names: dict[int, str]  # of schedulers, by incarnation
-    quarantine: QuarantineFacts | None = None
-    cache: StateCache = field(default_factory=StateCache)
-    dag: OwnedDag | None = None
-    unfinished: list[Run] = field(default_factory=list)
+    quarantine: QuarantineFacts | None
+    cache: StateCache
+    dag: OwnedDag
+    unfinished: list[Run]
     notes: list[str] = field(default_factory=list)  # the bounds of reads that were reached
     missing: int = 0  # task instances of the run that are not stored yet
     previous: int | None = None  # the previous run of the run, if one of its tasks may wait for it
@@ -184,8 +192,9 @@ class _Reader:
         now: datetime,
         quarantine: QuarantineFacts | None,
     ) -> _Reader:
-        row = await why_rows.get_dag_row(conn, dag_id)
-        incarnation = None if row is None else await why_rows.owner_of(conn, row.partition)
+        if (row := await why_rows.get_dag_row(conn, dag_id)) is None:
+            raise NotFound(f"DAG {dag_id!r} has no version: its file was never read.")
+        incarnation = await why_rows.owner_of(conn, row.partition)
         mine = next((each for each in schedulers if each.incarnation == incarnation), None)
         others = [each.draining for each in schedulers if each.alive and each is not mine]
         owner = Owner(others=others.count(False), draining_others=others.count(True))
@@ -196,13 +205,13 @@ class _Reader:
         rooms = [room for each in published for room in each.get("executor", {}).values()]
         blocked = [loop for room in rooms for loop in room.get("blocked", ())]
         names = {each.incarnation: each.name or each.hostname for each in schedulers}
-        reader = cls(conn, dag_id, now, owner, figures, blocked, names, quarantine)
-        if row is not None:
-            await ensure_versions(reader.cache, conn, {row.version_id})
-            reader.dag = reader.cache.put_dag(row, reader.cache.versions[row.version_id][0])
-            reader.unfinished = await why_rows.unfinished_runs(conn, dag_id, row.partition)
-            if len(reader.unfinished) >= why_rows.MOST_RUNS:
-                reader.notes.append(f"of the unfinished runs of {dag_id} the first {why_rows.MOST_RUNS:,} are counted")
+        cache = StateCache()
+        await ensure_versions(cache, conn, {row.version_id})
+        dag = cache.put_dag(row, cache.versions[row.version_id][0])
+        unfinished = await why_rows.unfinished_runs(conn, dag_id, row.partition)
+        reader = cls(conn, dag_id, now, owner, figures, blocked, names, quarantine, cache, dag, unfinished)
+        if len(unfinished) >= why_rows.MOST_RUNS:
+            reader.notes.append(f"of the unfinished runs of {dag_id} the first {why_rows.MOST_RUNS:,} are counted")
         return reader
 
     # -- the DAG ----------------------------------------------------------------------------
@@ -214,11 +223,6 @@ class _Reader:
             ended = seconds_since(latest.end_date, self.now)
             words = f"{latest.state}{ago(ended).replace(' for', '')}{' ago' if latest.end_date else ''}"
             last = f"{run_label(latest.run_id, latest.logical_date)} ({words})"
-        if self.dag is None:
-            status = DagStatus(self.dag_id, None, 0, 0, has_import_errors=True)
-            return DagFacts(
-                now=self.now, owner=self.owner, status=status, quarantine=self.quarantine, is_timed=False, last=last
-            )
         row, spec, condition = self.dag.row, self.dag.version.spec, self.dag.asset_condition
         is_timed = isinstance(spec.timetable, AssetOrTimeSchedule) or (
             condition is None and spec.timetable.can_be_scheduled
@@ -249,6 +253,7 @@ class _Reader:
         if isinstance(spec.timetable, PartitionedAssetTimetable):
             partitions = await partition_facts(self.conn, self.dag_id, spec.timetable, aliases)
         running = sum(run.state is RunState.RUNNING for run in self.unfinished)
+        schedules = await sum_of_schedules(self.conn, self.dag_id)
         return DagFacts(
             now=self.now,
             owner=self.owner,
@@ -260,6 +265,7 @@ class _Reader:
             queue=tuple(queue),
             aliases=aliases,
             partitions=partitions,
+            schedules=ScheduleFacts(*schedules) if schedules.number else None,
             running=running,
             queued=len(self.unfinished) - running,
             active=await self._holders(counted),
@@ -282,7 +288,8 @@ class _Reader:
 
     # -- a run ------------------------------------------------------------------------------
 
-    async def of_run(self, dag: OwnedDag, run: Run) -> RunFacts:
+    async def of_run(self, run: Run) -> RunFacts:
+        dag = self.dag
         for each in self.unfinished:
             if each.state is RunState.QUEUED:
                 dag.runs.queued.append(each)
@@ -294,14 +301,14 @@ class _Reader:
         running = Counter(each.backfill_id for each in self.unfinished if each.state is RunState.RUNNING)
         limit = limits.get(group, active_runs_limit(dag.version.spec))
         waits = run.state is RunState.QUEUED
-        known = await self._hold_running(dag) if running[group] + waits > limit else NOT_ASKED
+        known = await self._hold_running() if running[group] + waits > limit else NOT_ASKED
         awaited = awaited_in(self.cache, dag, known)
         places = {key: place for place, key in enumerate(awaited.by)}
         queued = [each for each in self.unfinished if each.state is RunState.QUEUED and each.backfill_id == group]
         queued.sort(key=lambda each: places.get(each.key, len(places)))  # now in the order in which they may start
         turn = next((number for number, each in enumerate(queued, 1) if each.key == run.key), 0)
         active = [each for each in self.unfinished if each.state is RunState.RUNNING and each.backfill_id == group]
-        beyond = self._beyond(dag, active, known) if len(active) > max(limit, 0) else None
+        beyond = self._beyond(active, known) if len(active) > max(limit, 0) else None
         return RunFacts(
             now=self.now,
             owner=self.owner,
@@ -319,21 +326,21 @@ class _Reader:
             missing=self.missing,
         )
 
-    def _beyond(self, dag: OwnedDag, active: list[Run], known: Mapping[int, int | None]) -> str | None:
+    def _beyond(self, active: list[Run], known: Mapping[int, int | None]) -> str | None:
         """Which of these running runs was started beyond the limit, and why, if that reason still holds."""
 
         def begun(run: Run) -> tuple[datetime, bool, int]:
             return (
                 run.start_date or self.now,
-                run.key not in dag.runs.running or not dag.runs.running[run.key].is_held_back,
+                run.key not in self.dag.runs.running or not self.dag.runs.running[run.key].is_held_back,
                 run.key,
             )
 
         last = max(active, key=begun)
-        waiting = awaited_by(self.cache, dag, last.key, known)
+        waiting = awaited_by(self.cache, self.dag, last.key, known)
         return None if waiting is None else f"{last.run_id} started beyond the limit because {waiting} waits for it"
 
-    async def _hold_running(self, dag: OwnedDag) -> Mapping[int, int | None]:
+    async def _hold_running(self) -> Mapping[int, int | None]:
         """Hold the running runs that depend on a previous run, as their scheduler does.
 
         Returns the previous runs of the awaited runs. Holds and returns nothing if there are too many.
@@ -350,17 +357,17 @@ class _Reader:
         instances = await runs.load_instances(self.conn, [each.key for each in lookback])
         rehydrations = await rehydrate(self.conn, lookback, self.cache)
         for each in lookback:
-            board = dag.runs.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
-            board.is_paused = dag.row.is_paused
+            board = self.dag.runs.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
+            board.is_paused = self.dag.row.is_paused
             rehydrations.get(each.key, NOTHING).apply_to(board)
-        boards = list(dag.runs.running.values())
-        for board, past, before in await read_past(self.cache, self.conn, boards, dag.runs.running):
+        boards = list(self.dag.runs.running.values())
+        for board, past, before in await read_past(self.cache, self.conn, boards, self.dag.runs.running):
             self.cache.previous_run_index.add(board, past, before)
         for board in boards:
             board.resume()
             board.evaluate(self.now)  # its decisions are not stored
-        dag.has_lookback = True
-        return await answers(self.cache, self.conn, [dag.row.dag_id])
+        self.dag.has_lookback = True
+        return await answers(self.cache, self.conn, [self.dag.row.dag_id])
 
     async def board_of(self, run: Run) -> Board:
         """The run as a scheduler would hold it, rehydrated as in loading.py."""
@@ -388,12 +395,10 @@ class _Reader:
 
     # -- a task instance --------------------------------------------------------------------
 
-    async def of_task(
-        self, dag: OwnedDag, run: RunFacts, board: Board, instance: Instance, usual: TypicalDurations
-    ) -> TaskFacts:
-        await self._count_active(dag)
+    async def of_task(self, run: RunFacts, board: Board, instance: Instance, usual: TypicalDurations) -> TaskFacts:
+        await self._count_active()
         graph, dag_id = board.graph, board.run.dag_id
-        candidate = candidate_of(board, instance, dag.room)
+        candidate = candidate_of(board, instance, self.dag.room)
         room, used = await room_for(self.conn, candidate, self.figures)
         competing_demands = await competition(self.cache, self.conn, candidate, room, instance, self.now)
         self.notes += competing_demands.notes
@@ -404,11 +409,12 @@ class _Reader:
             board=board,
             instance=instance,
             previous=await self._previous_run(board, instance),
-            is_gone=board.info.bundle_version is None and graph.task_ids[instance.task] not in dag.graph.index,
+            is_gone=board.info.bundle_version is None and graph.task_ids[instance.task] not in self.dag.graph.index,
             candidate=candidate,
             room=room,
             has_figures=self.figures is not None and "executor" in self.figures,
             executor=next(iter((self.figures or {}).get("executor", ())), None),
+            troubles=_troubles((self.figures or {}).get("executor", {})),
             pool_used=used,
             pool_holders=usual.applied(competing_demands.of_pool),
             dag_holders=usual.applied(competing_demands.of_dag),
@@ -450,15 +456,20 @@ class _Reader:
         by_itself = found["by"] == list(key)
         return BlockedLoop(since=since, who=found["who"], where=found["where"], by_itself=by_itself)
 
-    async def _count_active(self, dag: OwnedDag) -> None:
+    async def _count_active(self) -> None:
         """Occupy the DAG's room as a scheduler would count it."""
-        counts = await why_rows.active_instances(self.conn, self.dag_id, dag.row.partition)
+        counts = await why_rows.active_instances(self.conn, self.dag_id, self.dag.row.partition)
         readable = await readable_versions(self.cache, self.conn, {each.version_id for each in counts})
         for each in (each for each in counts if each.version_id in readable):
             task_id = self.cache.versions[each.version_id][1].task_ids[each.task_index]
-            task = dag.room.tasks.get(task_id)
+            task = self.dag.room.tasks.get(task_id)
             for _ in range(each.number):
                 if each.state in HOLDING_SLOT:
-                    dag.room.occupy(each.run, task)
+                    self.dag.room.occupy(each.run, task)
                 elif task is not None and each.state in ACTIVE_FOR_TASK_LIMITS:
                     task.occupy(each.run)
+
+
+def _troubles(executors: Mapping[str, Any]) -> dict[str, str]:
+    """What keeps a scheduler from its engines, by executor, as far as it says so (metrics_snapshot.py)."""
+    return {name: str(each["trouble"]) for name, each in executors.items() if each.get("trouble")}

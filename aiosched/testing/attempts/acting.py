@@ -29,8 +29,8 @@ from aiosched.clock import Clock
 from aiosched.core.values.messages import Attempt, AttemptKey, Deferral, Outcome, Report, RunInfo, TaskServices
 from aiosched.errors import FailTask
 from aiosched.executors.attempt.attempts import TriggerExecution
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.runner import DagSource, DagUnavailable, Execution, drive
-from aiosched.executors.attempt.surroundings import Surroundings
 from aiosched.testing.attempts.endings import Ending
 from aiosched.testing.attempts.virtual_loop import VirtualLoop
 
@@ -48,7 +48,7 @@ _TRIGGERS: Final = (
     "aiosched.authoring.triggers.temporal.", "aiosched.authoring.triggers.external.",
     "aiosched.authoring.triggers.human_input.",
 )  # fmt: skip
-_SURROUNDINGS: Final = Surroundings(hostname="world", pid=0)
+_SURROUNDINGS: Final = AttemptEnvironment(hostname="world", pid=0)
 
 
 class PokeFailed(Exception):

@@ -22,10 +22,10 @@ from aiosched.core.graph.spec import DagSpec, asset_references
 from aiosched.core.timetables.assets import PartitionedAssetTimetable, condition_of
 from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.db.statements.runs import DagRow, StoredVersion
+from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.runs.asset_runs import run_by_assets, status_of
 from aiosched.scheduler.runs.new_runs import Creation
 from aiosched.scheduler.runs.partitioned_runs import Partitioned
-from aiosched.scheduler.state.cache import OwnedDag
 from aiosched.testing.rows.partitions import PartitionRows
 
 

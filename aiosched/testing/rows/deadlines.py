@@ -1,6 +1,6 @@
 """The deadlines of runs in a `World`, in place of their table (db/statements/deadlines.py).
 
-scheduler/state/deadline_rows.py decides which deadlines a run has.
+scheduler/memory/deadline_rows.py decides which deadlines a run has.
 """
 
 from __future__ import annotations

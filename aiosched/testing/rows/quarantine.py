@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-import aiosched
 from aiosched.db.statements.quarantine import FIRST_PAUSE, LONGEST_PAUSE, PROBATION, Quarantined
 from aiosched.errors import DagFailure, Refused
+from aiosched.version import __version__
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class QuarantineRows:
             pause = timedelta(seconds=min(FIRST_PAUSE * 2.0 ** min(failed, 20), LONGEST_PAUSE))
             self.rows[failure.dag_id] = Quarantined(
                 failure.dag_id, failed + 1, since, now + pause, None, failure.place, f"{type(cause).__name__}: {cause}",
-                aiosched.__version__,
+                __version__,
             )  # fmt: skip
 
     def find(self, dag_id: str) -> Quarantined | None:

@@ -17,21 +17,22 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
+from aiosched.core.creation.moving import VersionMove
 from aiosched.core.creation.next_run import SchedulePosition
-from aiosched.core.graph.mapping import RETURN_VALUE, json_length
-from aiosched.core.graph.previous_run import Past, StoredRun, previous_types
+from aiosched.core.graph.mapping import RETURN_VALUE
+from aiosched.core.graph.previous_run import EarlierRuns, StoredRun, previous_types
 from aiosched.core.graph.spec import DEFAULT_POOL, DagSpec
 from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, FinishedTry, Instance, Run
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
-from aiosched.db.statements.journal import InstanceChange, PoolRow
+from aiosched.core.values.typed_json import json_length
+from aiosched.db.statements.journal import InstanceChange, PoolRow, RunChange
 from aiosched.db.statements.outbox import NewCallback
-from aiosched.db.statements.runs import DagRow, NewRunRow, StoredVersion
+from aiosched.db.statements.runs import DagRow, NewRun, StoredVersion
 from aiosched.db.statements.triggers import DeferralRow
 from aiosched.errors import StaleRows
+from aiosched.scheduler.memory.changes import Changes, Committed, SideEffects
 from aiosched.scheduler.partitions.run_rehydration import Rehydration
-from aiosched.scheduler.runs.moving import Move
-from aiosched.scheduler.state.changes import Changes, Committed, SideEffects
 from aiosched.testing.attempts.endings import FOR_EVER, WORLDS_TRIGGER
 from aiosched.testing.rows.assets import AssetQueues
 from aiosched.testing.rows.backfills import Backfills
@@ -47,7 +48,7 @@ _OF_INSTANCE: Final = tuple(
 )
 _STORED: Final = frozenset(
     {
-        "instances", "expanded", "created", "tries", "xcoms", "forget_xcoms", "deferrals", "undeferred",
+        "instances", "expanded", "collapsed", "created", "tries", "xcoms", "forget_xcoms", "deferrals", "undeferred",
         "changed", "deadlines", "kept_deadlines", "failing", "deltas", "demands",
         "callbacks", "asset_events", "answers",
     }
@@ -88,33 +89,17 @@ class Rows:
 
     # -- runs -------------------------------------------------------------------------------
 
-    def insert_run(self, new: NewRunRow, places: Iterable[tuple[int, int, int]]) -> int | None:
+    def insert_run(self, new: NewRun, places: Iterable[tuple[int, int, int]]) -> int | None:
         """Insert a run with task instances at these `new_places`; None if its run id or logical date exists."""
-        if self.has_run(new.dag_id, new.run_id, new.logical_date):
+        run = new.run
+        if self.has_run(run.dag_id, run.run_id, run.logical_date):
             return None
         self._number += 1
-        key = self.keys[new.dag_id, new.run_id] = self._number
-        self.of_dag.setdefault(new.dag_id, []).append(key)
+        key = self.keys[run.dag_id, run.run_id] = self._number
+        self.of_dag.setdefault(run.dag_id, []).append(key)
         self.schedules.add(new, key)
-        self.runs[key] = Run(
-            key=key,
-            dag_id=new.dag_id,
-            run_id=new.run_id,
-            version_id=new.version_id,
-            run_type=new.run_type,
-            state=RunState(new.state),
-            run_after=new.run_after,
-            logical_date=new.logical_date,
-            interval_start=new.interval_start,
-            interval_end=new.interval_end,
-            queued_at=new.queued_at,
-            start_date=new.start_date,
-            conf=msgspec.json.decode(new.conf),
-            backfill_id=new.backfill_id,
-            backfill_order=new.backfill_order,
-            partition_key=new.partition_key,
-            partition_date=new.partition_date,
-        )
+        conf = msgspec.json.decode(msgspec.json.encode(run.conf))
+        self.runs[key] = dataclasses.replace(run, key=key, conf=conf, is_incomplete=False)
         self.instances[key] = {(task, index): _new_row(key, task, index, tries) for task, index, tries in places}
         self._unfinished[key] = None
         return key
@@ -134,24 +119,25 @@ class Rows:
             run.run_type, run.backfill_id, run.backfill_order = RunType.BACKFILL, backfill, order
             run.conf = conf or run.conf
 
-    def fail_queued(self, keys: Iterable[int], now: datetime) -> list[int]:
-        """Fail those of the runs that are queued, as cancelled; their task instances do not change (29.1)."""
+    def fail_queued(self, keys: Iterable[int], now: datetime, reason: str = "cancelled") -> list[int]:
+        """Fail those of the runs that are queued, for this reason; their task instances do not change (29.1)."""
         failed = [key for key in keys if self.runs[key].state is RunState.QUEUED]
         for key in failed:
             run = self.runs[key]
-            run.state, run.end_date, run.reason = RunState.FAILED, now, "cancelled"
+            run.state, run.end_date, run.reason = RunState.FAILED, now, reason
             self._unfinished.pop(key)
         return failed
 
     def skip_rest(self, run: int, now: datetime) -> None:
         """Skip the instances of a cancelled run that have no state, as `fail_queued_run` of db/statements/runs.py."""
         rows = self.instances[run]
-        why = "the run was cancelled"
+        why = "the run expired" if self.runs[run].reason == "expired" else "the run was cancelled"
         for place, row in rows.items():
             if row.state is None:
-                rows[place] = row._replace(state=TaskState.SKIPPED.stored, start_date=now, end_date=now, reason=why)
+                skipped = row._replace(state=TaskState.SKIPPED.stored, start_date=now, end_date=now, reason=why)
+                rows[place] = skipped._replace(is_stopped=True)
 
-    def move_run(self, key: int, version: int, move: Move, added: Iterable[Instance]) -> None:
+    def move_run(self, key: int, version: int, move: VersionMove, added: Iterable[Instance]) -> None:
         """Pin a run to another version: rows, tries and XComs follow their tasks, or are deleted with them."""
         gone, to = set(move.gone), move.moved
         self.instances[key] = {
@@ -198,14 +184,16 @@ class Rows:
         """The newest versions of the DAGs whose file still exists."""
         return [self.versions[row.version_id].spec for row in self.dags.values() if not row.is_stale]
 
-    def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[Past, int | None]:
+    def past(self, run: Run, held: Mapping[int, Board], *, catchup: bool) -> tuple[EarlierRuns, int | None]:
         """The past of a run, and the key of its previous run (scheduler/partitions/previous_run.py)."""
         opens = run.backfill_id is not None and run.backfill_order == 1
         key = self.run_before(run, catchup=catchup)
         if key is None:
-            return Past(opens=opens), None
+            return EarlierRuns(opens=opens), None
         earlier = frozenset(task_id for other in self._earlier(run) for task_id, _ in self._states(other))
-        return Past(held.get(key) or StoredRun(self._states(key)), self.runs[key].logical_date, earlier, opens), key
+        return EarlierRuns(
+            held.get(key) or StoredRun(self._states(key)), self.runs[key].logical_date, earlier, opens
+        ), key
 
     def run_before(self, run: Run, *, catchup: bool) -> int | None:
         """The key of the previous run, None if there is none, as db/statements/rehydration.py finds it."""
@@ -239,7 +227,8 @@ class Rows:
         for run in batch.runs.changed:
             row = self.runs[run.id]
             row.state = RunState(run.state)
-            row.queued_at, row.start_date, row.end_date, row.reason, row.clear_number = run[3:]
+            for name, stored in zip(RunChange._fields[3:], run[3:], strict=True):
+                setattr(row, name, stored)
             if row.state in RUN_FINISHED:
                 self._unfinished.pop(run.id, None)
                 if not (self.keep_finished or self._has_lookback(row)):
@@ -294,6 +283,9 @@ class Rows:
         for run, task in batch.tasks.expanded:
             unmapped = self.instances[run].pop((task, -1))
             self.instances[run][task, 0] = unmapped._replace(map_index=0)
+        for run, task in batch.tasks.collapsed:
+            first = self.instances[run].pop((task, 0))
+            self.instances[run][task, -1] = first._replace(map_index=-1)
         for run, task, map_index, max_tries in batch.tasks.created:
             self.instances[run][task, map_index] = _new_row(run, task, map_index, max_tries)
 
@@ -311,6 +303,10 @@ class Rows:
             if rows := getattr(getattr(batch, group), name):
                 raise NotImplementedError(f"World does not store {name} yet: {rows!r}")
         expanded, created = set(batch.tasks.expanded), {new[:3] for new in batch.tasks.created}
+        collapsed = set(batch.tasks.collapsed)
+        for key, task in collapsed:
+            if (task, 0) not in self.instances[key]:
+                raise StaleRows(f"Task {task} of run {key} has no first instance")
         for key, task in expanded:
             if (task, -1) not in self.instances[key]:
                 raise StaleRows(f"Task {task} of run {key} is expanded already")
@@ -318,8 +314,9 @@ class Rows:
             if created and change[:3] in created:
                 continue
             index = -1 if change.map_index == 0 and change[:2] in expanded else change.map_index
+            index = 0 if change.map_index == -1 and change[:2] in collapsed else index
             row = self.instances.get(change.run_id, _NO_ROWS).get((change.task_index, index))
-            if row is None or row.state != change.old_state or row.try_number != change.old_try:
+            if row is None or row.state != change.old_state or row.try_number != change.old_try_number:
                 raise StaleRows(f"A task instance is not as expected: {change} meets {row}")
         for run in batch.runs.changed:
             if self.runs[run.id].state != run.old_state:
@@ -362,7 +359,7 @@ def _new_row(run: int, task: int, map_index: int, max_tries: int) -> InstanceCha
     return InstanceChange(run, task, map_index, None, 0, None, 0, max_tries, 0, *_NOTHING_YET)
 
 
-def _moved(place: tuple[Any, ...], run: int, move: Move) -> Any:
+def _moved(place: tuple[Any, ...], run: int, move: VersionMove) -> Any:
     """The key of a row after the move of `run`; None if its task is gone."""
     if place[0] != run:
         return place

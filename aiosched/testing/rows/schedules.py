@@ -11,7 +11,7 @@ from aiosched.core.creation.next_run import MOST_FAILURES, SchedulePosition, fai
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.run.board import Run
 from aiosched.core.timetables.base import DataInterval
-from aiosched.db.statements.runs import NewRunRow
+from aiosched.db.statements.runs import NewRun
 from aiosched.db.statements.schedules import BY_TIMETABLE
 
 
@@ -28,12 +28,13 @@ class Schedules:
         dates = self._dates.get(dag_id, [])
         return date is not None and (place := bisect_left(dates, date)) < len(dates) and dates[place] == date
 
-    def add(self, new: NewRunRow, key: int) -> None:
+    def add(self, new: NewRun, key: int) -> None:
         """Add a run."""
-        if new.logical_date is not None:
-            insort(self._dates.setdefault(new.dag_id, []), new.logical_date)
+        run = new.run
+        if run.logical_date is not None:
+            insort(self._dates.setdefault(run.dag_id, []), run.logical_date)
             if new.triggered_by == BY_TIMETABLE:
-                insort(self._made.setdefault(new.dag_id, []), (new.logical_date, key))
+                insort(self._made.setdefault(run.dag_id, []), (run.logical_date, key))
 
     def assume(self, dag_id: str, last: DataInterval) -> None:
         """Act as if the schedule had created the run of this interval."""

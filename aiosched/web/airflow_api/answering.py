@@ -18,12 +18,12 @@ async def done(request_client: RequestClient, request: Request, dag_id: str, per
     answer = await request_client.ask(request, dag_id, by=person)
     if answer.result is not None:
         return answer.result
-    late = await wait_applied(request_client.db, answer.command, timeout=PATIENCE)
+    late = await wait_applied(request_client.db, answer.number, timeout=PATIENCE)
     if late is None:
         raise Problem(
             503,
             "waits",
-            f"No scheduler has applied the request yet: it waits as number {answer.command} and is not lost.",
+            f"No scheduler has applied the request yet: it waits as number {answer.number} and is not lost.",
             headers={"Retry-After": "5"},
         )
     if late.error is not None:

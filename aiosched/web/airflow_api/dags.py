@@ -16,7 +16,7 @@ from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset
 from aiosched.web.airflow_api.shapes import dag_details_shape, dag_shape
 from aiosched.web.api.base.models import Body, Name
 from aiosched.web.auth.access import Person, Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter()
@@ -39,7 +39,7 @@ class DagPatch(Body):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     limit: PageLimit = 50,
     offset: PageOffset = 0,
     order_by: OrderBy = None,
@@ -52,7 +52,7 @@ async def list_dags(
     """DAGs. `dag_id_pattern` is a part of the id; of several tags or owners one is enough."""
     pattern = None if dag_id_pattern is None else f"*{dag_id_pattern.strip('%')}*"
     rows = await list_dag_rows(
-        request_client.db, pattern=pattern, stale=not exclude_stale, limit=MOST + 1, seen=sight.dags
+        request_client.db, pattern=pattern, stale=not exclude_stale, limit=MOST + 1, seen=visible.dags
     )
     check_size(rows)
     found = [

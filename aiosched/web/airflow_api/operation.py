@@ -68,5 +68,5 @@ async def create_token(request: Request, request_client: TheRequestClient, body:
         most = request_client.settings.web.max_token_days
         life = min(TOKEN_LIFE, timedelta(days=most)) if most else TOKEN_LIFE
         expires, role = datetime.now(UTC) + life, max(rights_of(login.held).possible, Role.VIEWER).word
-        await people.create_token(request_client.db, login.name, "airflow api", hash_token(token), role, expires)
+        await people.create_token(request_client.db, login.name, people.LOGIN_LABEL, hash_token(token), role, expires)
     return {"access_token": token}

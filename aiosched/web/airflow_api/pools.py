@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import Field
 
-from aiosched.db.names.existing import Existing
+from aiosched.db.names.existing import IfExists
 from aiosched.db.people import pools
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import pool_shape
 from aiosched.web.api.base.models import Body
 from aiosched.web.api.operation.pools import PoolName
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
-from aiosched.web.requests.owned import check_editable, check_seen, seen_things
+from aiosched.web.auth.visibility import TheVisible
+from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter()
@@ -49,51 +50,54 @@ class PoolPatch(Body):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_pools(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     limit: PageLimit = 50,
     offset: PageOffset = 0,
     order_by: OrderBy = None,
 ) -> dict[str, Any]:
     """Pools."""
-    rows = await pools.list_pools(request_client.db, limit=MOST + 1)
+
+    async def read(after: str, limit: int) -> Sequence[pools.Pool]:
+        return await pools.list_pools(request_client.db, after=after, limit=limit)
+
+    rows = await seen_page(request_client.db, visible, "pool", read, lambda row: row.name, limit=MOST + 1)
     check_size(rows)
-    rows = await seen_things(request_client.db, sight, "pool", rows, lambda row: row.name)
     keys = {"id": lambda row: row.name, "name": lambda row: row.name, "pool": lambda row: row.name}
     return page("pools", ordered(rows, order_by, keys), limit, offset, pool_shape)
 
 
 @router.post("/pools", status_code=201)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def post_pool(request_client: TheRequestClient, sight: TheSight, body: PoolBody) -> dict[str, Any]:
+async def post_pool(request_client: TheRequestClient, visible: TheVisible, body: PoolBody) -> dict[str, Any]:
     """Create a pool; 409 if there is one."""
-    await check_editable(request_client.db, sight, "pool", body.name, is_new=True)
+    await check_editable(request_client.db, visible, "pool", body.name, is_new=True)
     change = await pools.set_pool(
         request_client.db,
         body.name,
         body.slots,
         include_deferred=body.include_deferred,
         description=body.description,
-        existing=Existing.FAIL,
-        requested_by=sight.person.requested_by,
+        existing=IfExists.FAIL,
+        requested_by=visible.person.requested_by,
     )
     return pool_shape(change.after)
 
 
 @router.get("/pools/{name:path}")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> dict[str, Any]:
+async def get_pool(request_client: TheRequestClient, visible: TheVisible, name: PoolName) -> dict[str, Any]:
     """One pool."""
-    await check_seen(request_client.db, sight, "pool", name)
+    await check_seen(request_client.db, visible, "pool", name)
     return pool_shape(await pools.get_pool(request_client.db, name))
 
 
 @router.patch("/pools/{name:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def patch_pool(
-    request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolPatch
+    request_client: TheRequestClient, visible: TheVisible, name: PoolName, body: PoolPatch
 ) -> dict[str, Any]:
     """Change a pool: the fields that are sent, the others stay."""
-    await check_editable(request_client.db, sight, "pool", name)
+    await check_editable(request_client.db, visible, "pool", name)
     old = await pools.get_pool(request_client.db, name)
     change = await pools.set_pool(
         request_client.db,
@@ -101,15 +105,15 @@ async def patch_pool(
         old.slots if body.slots is None else body.slots,
         include_deferred=body.include_deferred,
         description=body.description,
-        requested_by=sight.person.requested_by,
+        requested_by=visible.person.requested_by,
     )
     return pool_shape(change.after)
 
 
 @router.delete("/pools/{name:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def delete_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> Response:
+async def delete_pool(request_client: TheRequestClient, visible: TheVisible, name: PoolName) -> Response:
     """Delete a pool."""
-    await check_editable(request_client.db, sight, "pool", name)
-    await pools.delete_pool(request_client.db, name, requested_by=sight.person.requested_by)
+    await check_editable(request_client.db, visible, "pool", name)
+    await pools.delete_pool(request_client.db, name, requested_by=visible.person.requested_by)
     return Response(status_code=204)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from aiosched.core.requests.requests import Clear, MarkRun, SetNote, Trigger
 from aiosched.core.values.states import RunState
@@ -19,7 +19,7 @@ from aiosched.web.airflow_api.shapes import run_shape
 from aiosched.web.airflow_api.tasks import touched
 from aiosched.web.api.base.models import Body, JsonObject, Name, Text
 from aiosched.web.auth.access import Person, Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
@@ -40,7 +40,8 @@ _ORDER: Final[Mapping[str, Callable[[RunRow], Any]]] = {
     "end_date": lambda row: row.end_date,
 }
 
-At = Annotated[AwareDatetime | None, Query()]
+# As in Airflow, a date without a time is its first instant, also of an upper bound, and without a zone it is in UTC.
+At = Annotated[datetime | None, Query(), AfterValidator(lambda at: at and at.replace(tzinfo=at.tzinfo or UTC))]
 RunNote = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
@@ -78,7 +79,7 @@ class RunClear(Body):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dag_runs(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     dag_id: Name,
     limit: PageLimit = 50,
     offset: PageOffset = 0,
@@ -97,7 +98,7 @@ async def list_dag_runs(
 ) -> dict[str, Any]:
     """Runs of a DAG, or of all with `~`, oldest first."""
     if dag_id != ALL:
-        await sight.check_dag(dag_id, Role.VIEWER)
+        await visible.check_dag(dag_id, Role.VIEWER)
         await queries.get_dag(request_client.db, dag_id)
     wanted = run_queries.RunFilter(
         None if dag_id == ALL else dag_id,
@@ -106,7 +107,7 @@ async def list_dag_runs(
         None if run_id_pattern is None else run_id_pattern.strip("%"),
         run_after_gte,
     )
-    rows = await run_queries.find_runs(request_client.db, wanted, limit=MOST + 1, seen=sight.dags)
+    rows = await run_queries.find_runs(request_client.db, wanted, limit=MOST + 1, seen=visible.dags)
     check_size(rows)
     found = [
         row
@@ -173,7 +174,7 @@ async def patch_dag_run(
 @router.post("/dags/{dag_id}/dagRuns/{dag_run_id}/clear")
 @allow(Role.OPERATOR, RoleScope.DAG)
 async def clear_dag_run(
-    request_client: TheRequestClient, sight: TheSight, dag_id: Name, dag_run_id: Name, body: RunClear
+    request_client: TheRequestClient, visible: TheVisible, dag_id: Name, dag_run_id: Name, body: RunClear
 ) -> dict[str, Any]:
     """Clear a run: with `dry_run`, which is the default, the answer is the task instances that it would clear."""
     run = await queries.find_run(request_client.db, dag_id, dag_run_id)
@@ -186,9 +187,9 @@ async def clear_dag_run(
         dry_run=body.dry_run,
     )
     if body.dry_run:
-        return await touched(request_client, dag_id, await seen_preview(request_client, sight, dag_id, request))
-    await check_dependents(request_client, sight, dag_id, request)
-    await done(request_client, request, dag_id, sight.person)
+        return await touched(request_client, dag_id, await seen_preview(request_client, visible, dag_id, request))
+    await check_dependents(request_client, visible, dag_id, request)
+    await done(request_client, request, dag_id, visible.person)
     if body.note is not None:
-        await done(request_client, SetNote(run_id=run.run_id, note=body.note), dag_id, sight.person)
+        await done(request_client, SetNote(run_id=run.run_id, note=body.note), dag_id, visible.person)
     return await get_dag_run(request_client, dag_id, run.run_id)

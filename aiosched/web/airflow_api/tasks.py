@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from fastapi import APIRouter, Path, Query
-from pydantic import AwareDatetime, Field
+from fastapi.responses import StreamingResponse
+from pydantic import Field
 
 from aiosched.core.requests.requests import Clear, MarkTasks, SetNote
 from aiosched.core.values.messages import AttemptKey
@@ -15,13 +17,15 @@ from aiosched.core.values.states import TaskState
 from aiosched.db.queries import queries
 from aiosched.db.queries.queries import TaskRow
 from aiosched.db.statements.rendered_fields import find_rendered
+from aiosched.remote.logs import LogView
 from aiosched.web.airflow_api.answering import done
 from aiosched.web.airflow_api.paging import MOST, OrderBy, PageLimit, PageOffset, check_size, ordered, page
 from aiosched.web.airflow_api.shapes import task_shape
-from aiosched.web.api.base.models import Body, Name, Text
-from aiosched.web.api.tasks import find_place, folder_of
+from aiosched.web.api.base.models import Body, GivenDayOrInstant, Name, Text
+from aiosched.web.api.logs import chunks_of, log_of
+from aiosched.web.api.tasks import find_place
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
@@ -62,8 +66,8 @@ class ClearBody(Body):
     """Which task instances of a DAG to clear. `dry_run` and `only_failed` are on unless they are sent."""
 
     dry_run: bool = True
-    start_date: AwareDatetime | None = None
-    end_date: AwareDatetime | None = None
+    start_date: GivenDayOrInstant | None = None
+    end_date: GivenDayOrInstant | None = None
     only_failed: bool = True
     only_running: bool = False
     reset_dag_runs: bool = True
@@ -120,15 +124,36 @@ async def get_log(
     map_index: MapIndexQuery = -1,
     full_content: bool = False,
     token: Annotated[str | None, Query(pattern=r"^\d{1,18}$", description="continuation_token of an answer")] = None,
-) -> dict[str, Any]:
+) -> StreamingResponse:
     """The log of a try, line by line; 1 MiB in an answer unless `full_content` is set."""
     place = await find_place(request_client, dag_id, dag_run_id, task_id, map_index)
-    log = await in_log_thread(lambda: request_client.logs.view(folder_of(place), try_number))
+    log = await log_of(request_client, place, try_number)
     start = int(token or 0)
     end = log.size if full_content else min(log.size, start + _LOG_PART)
-    text = (await in_log_thread(partial(log.read, start, end))).decode("utf-8", "replace") if end > start else ""
-    lines = [{"event": line, "timestamp": None} for line in text.splitlines()]
-    return {"content": lines, "continuation_token": str(end) if end < log.size else None}
+    return StreamingResponse(_document(log, start, end), media_type="application/json")
+
+
+async def _document(log: LogView, start: int, end: int) -> AsyncIterator[bytes]:
+    """The document of a part of a log, made as it is sent: a log may have 100 MiB, and a line one byte."""
+    yield b'{"content":['
+    rest, comma = b"", b""
+    async for chunk in chunks_of(log, start, end):
+        lines, newline, rest = (rest + chunk).rpartition(b"\n")
+        if len(rest) > _LOG_PART:  # a line that long is cut
+            lines, rest = lines + newline + rest, b""
+        if shown := await in_log_thread(partial(_events, lines + newline)):
+            yield comma + shown
+            comma = b","
+    if shown := _events(rest):
+        yield comma + shown
+    yield b'],"continuation_token":%b}' % msgspec.json.encode(str(end) if end < log.size else None)
+
+
+def _events(data: bytes) -> bytes:
+    return b",".join(
+        b'{"event":%b,"timestamp":null}' % msgspec.json.encode(line)
+        for line in data.decode("utf-8", "replace").splitlines()
+    )
 
 
 @router.get(f"{_TASK}/{{map_index}}")
@@ -208,7 +233,7 @@ async def _patch(
 @router.post("/dags/{dag_id}/clearTaskInstances")
 @allow(Role.OPERATOR, RoleScope.DAG)
 async def clear_task_instances(
-    request_client: TheRequestClient, sight: TheSight, dag_id: Name, body: ClearBody
+    request_client: TheRequestClient, visible: TheVisible, dag_id: Name, body: ClearBody
 ) -> dict[str, Any]:
     """Clear task instances of a DAG; the answer is those that are affected."""
     await queries.get_dag(request_client.db, dag_id)
@@ -235,9 +260,9 @@ async def clear_task_instances(
         newest_version=bool(body.run_on_latest_version),
         dry_run=body.dry_run,
     )
-    await check_dependents(request_client, sight, dag_id, request)
-    preview = await seen_preview(request_client, sight, dag_id, request) if body.dry_run else None
-    answer = await done(request_client, request, dag_id, sight.person) if preview is None else preview
+    await check_dependents(request_client, visible, dag_id, request)
+    preview = await seen_preview(request_client, visible, dag_id, request) if body.dry_run else None
+    answer = await done(request_client, request, dag_id, visible.person) if preview is None else preview
     return await touched(request_client, dag_id, answer)
 
 

@@ -6,19 +6,21 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, StringConstraints
 
 from aiosched.core.assets.freshness import Freshness
 from aiosched.core.requests.requests import EmitAsset
 from aiosched.db.queries import asset_queries
-from aiosched.web.api.base.models import Body, Instant, JsonObject, Reason, Resource, Text
+from aiosched.web.api.base.bodies import request_of, with_options
+from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import Sight, TheSight
-from aiosched.web.requests.answers import ACCEPTED, answered
+from aiosched.web.auth.visibility import TheVisible, Visible
+from aiosched.web.requests.answers import ACCEPTED
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.requests.sending import TheSender
 from aiosched.web.server.problems import Problem
 
 router = APIRouter(tags=["Assets"])
@@ -65,12 +67,9 @@ class AssetEventResource(Resource):
     partition_key: str | None
 
 
+@with_options(EmitAsset, without=("name",))
 class NewEvent(Body):
     """An event to emit, as a task would; with a `partition_key` about that partition of the asset."""
-
-    extra: JsonObject = {}
-    partition_key: Text | None = None
-    reason: Reason = None
 
 
 class Emitted(BaseModel):
@@ -100,7 +99,7 @@ class Lineage(BaseModel):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_assets(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     freshness: Annotated[Freshness | None, Query(description="only assets of which this is true now")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -109,22 +108,22 @@ async def list_assets(
     after, db, now = decode_cursor(cursor, str), request_client.db, request_client.clock.now()
     if freshness is not None:
         found, end = await asset_queries.find_assets_by_freshness(
-            db, freshness, now=now, after=after, limit=limit, seen=sight.dags
+            db, freshness, now=now, after=after, limit=limit, seen=visible.dags
         )
         items = [AssetResource.model_validate(row) for row in found]
         return Page(items=items, next_cursor=None if end is None else encode_cursor(end))
-    rows = await asset_queries.list_assets(db, now=now, after=after, limit=limit + 1, seen=sight.dags)
+    rows = await asset_queries.list_assets(db, now=now, after=after, limit=limit + 1, seen=visible.dags)
     return page_of(AssetResource, rows, limit, lambda row: row.name)
 
 
 @router.get("/asset-lineage")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def lineage(request_client: TheRequestClient, sight: TheSight) -> Lineage:
+async def lineage(request_client: TheRequestClient, visible: TheVisible) -> Lineage:
     """The graph of assets between DAGs."""
     now = request_client.clock.now()
     nodes: dict[str, LineageNode] = {}
     edges: dict[tuple[str, str], None] = {}
-    for row in await asset_queries.list_assets(request_client.db, now=now, seen=sight.dags):
+    for row in await asset_queries.list_assets(request_client.db, now=now, seen=visible.dags):
         if not (row.producers or row.consumers):
             continue
         key = f"asset:{row.name}"
@@ -139,11 +138,11 @@ async def lineage(request_client: TheRequestClient, sight: TheSight) -> Lineage:
 @router.get("/asset")
 @router.get("/assets/{name}", include_in_schema=False)
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def get_asset(request_client: TheRequestClient, sight: TheSight, name: AssetName) -> AssetResource:
+async def get_asset(request_client: TheRequestClient, visible: TheVisible, name: AssetName) -> AssetResource:
     """One asset. `/assets/{name}` is the same for a name without a slash."""
     now = request_client.clock.now()
     return AssetResource.model_validate(
-        await asset_queries.get_asset(request_client.db, name, now=now, seen=sight.dags)
+        await asset_queries.get_asset(request_client.db, name, now=now, seen=visible.dags)
     )
 
 
@@ -151,35 +150,31 @@ async def get_asset(request_client: TheRequestClient, sight: TheSight, name: Ass
 @router.get("/assets/{name}/events", include_in_schema=False)
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_asset_events(
-    request_client: TheRequestClient, sight: TheSight, name: AssetName, limit: Limit = 50, cursor: Cursor = None
+    request_client: TheRequestClient, visible: TheVisible, name: AssetName, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[AssetEventResource]:
     """The events of an asset, newest first; the source of one is null, too, if its DAG cannot be seen."""
     before = decode_cursor(cursor, tuple[datetime, int])
-    await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now(), seen=sight.dags)
+    await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now(), seen=visible.dags)
     async with request_client.db.acquire() as conn:
         rows = await asset_queries.events_of(conn, name=name, before=before, limit=limit + 1)
-    shown = [row if sight.sees(row.dag_id) else replace(row, **_NO_SOURCE) for row in reversed(rows)]
+    shown = [row if visible.sees(row.dag_id) else replace(row, **_NO_SOURCE) for row in reversed(rows)]
     return page_of(AssetEventResource, shown, limit, lambda row: (row.timestamp, row.id))
 
 
 @router.post("/asset-events", status_code=201, response_model=Emitted, responses=ACCEPTED)
 @router.post("/assets/{name}/events", status_code=201, response_model=Emitted, include_in_schema=False)
 @allow(Role.OPERATOR, RoleScope.SEEN)
-async def emit(
-    request: Request, request_client: TheRequestClient, sight: TheSight, name: AssetName, event: NewEvent
-) -> Response:
+async def emit(sender: TheSender, visible: TheVisible, name: AssetName, event: NewEvent) -> Response:
     """Emit an event, which triggers the DAGs that wait for the asset: needs the role operator for all of them."""
-    await _check_emission(request_client, sight, name)
-    emit_asset = EmitAsset(name=name, extra=event.extra, partition_key=event.partition_key)
-    answer = await request_client.ask(emit_asset, None, by=sight.person, reason=event.reason)
-    return answered(request, answer, Emitted.model_validate, status=201)
+    await _check_emission(sender.client, visible, name)
+    return await sender.send(request_of(EmitAsset, event, name=name), None, Emitted.model_validate, status=201)
 
 
-async def _check_emission(request_client: RequestClient, sight: Sight, name: str) -> None:
-    if sight.person.role >= Role.OPERATOR:
+async def _check_emission(request_client: RequestClient, visible: Visible, name: str) -> None:
+    if visible.person.role >= Role.OPERATOR:
         return
-    await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now(), seen=sight.dags)
+    await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now(), seen=visible.dags)
     asset = await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now())
     for dag_id in asset.consumers or asset.producers:
-        if not await sight.may(dag_id, Role.OPERATOR):
+        if not await visible.may(dag_id, Role.OPERATOR):
             raise Problem(403, "role-too-low", "An event of this asset concerns DAGs for which you are not operator.")

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from aiosched.core.creation.backfills import Rerun
 from aiosched.core.requests.requests import BackfillCancel, BackfillCreate, BackfillPause, BackfillResume
 from aiosched.db.queries import backfill_queries, queries
 from aiosched.db.queries.backfill_queries import BackfillRow
 from aiosched.errors import NotFound
+from aiosched.web.api.base.bodies import request_of, with_options
 from aiosched.web.api.base.models import (
-    Because,
     Body,
-    GivenInstant,
     Instant,
-    JsonObject,
-    Reason,
+    ReasonBody,
     Resource,
     Stored,
     Text,
 )
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import Sight, TheSight
-from aiosched.web.requests.answers import ACCEPTED, answered
+from aiosched.web.auth.visibility import TheVisible, Visible
+from aiosched.web.requests.answers import ACCEPTED
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.requests.sending import Sender, TheSender
 
 router = APIRouter(tags=["Backfills"])
 
@@ -54,18 +53,14 @@ class BackfillResource(Resource):
     failed: int
 
 
+@with_options(BackfillCreate)
 class NewBackfill(Body):
-    """Past dates to run, both inclusive. `rerun` says which existing runs run again."""
+    """Past dates to run, both inclusive; a date without a time is that whole day in the DAG's time zone.
+
+    `rerun` says which existing runs run again.
+    """
 
     dag_id: Text
-    from_date: GivenInstant
-    to_date: GivenInstant
-    rerun: Rerun = Rerun.MISSING
-    max_active_runs: Annotated[int, Field(ge=1, le=10_000)] = 10
-    backwards: bool = False
-    conf: JsonObject = {}
-    dry_run: bool = False
-    reason: Reason = None
 
 
 class PlannedDate(BaseModel):
@@ -75,18 +70,34 @@ class PlannedDate(BaseModel):
     fate: str
 
 
+class LeftOut(BaseModel):
+    """From which date on a backfill leaves dates out, and why."""
+
+    logical_date: str
+    reason: str
+
+
 class BackfillAnswer(BaseModel):
-    """A new backfill (null for a dry run), and what happens to each date."""
+    """A new backfill (null for a dry run), and what happens to each date.
+
+    `from` and `to` are the first and the last instant that were meant, with offsets of the DAG's time zone.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
 
     id: int | None
     dates: list[PlannedDate]
+    first: Annotated[str | None, Field(alias="from")] = None
+    final: Annotated[str | None, Field(alias="to")] = None
+    timezone: str | None = None
+    left_out: LeftOut | None = None
 
 
 @router.get("/backfills")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_backfills(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     limit: Limit = 25,
     cursor: Cursor = None,
@@ -94,78 +105,64 @@ async def list_backfills(
     """Backfills, newest first."""
     before = decode_cursor(cursor, int)
     rows = await backfill_queries.list_backfills(
-        request_client.db, dag_id=dag_id, before=before, limit=limit + 1, seen=sight.dags
+        request_client.db, dag_id=dag_id, before=before, limit=limit + 1, seen=visible.dags
     )
     return page_of(BackfillResource, rows, limit, lambda row: row.id)
 
 
 @router.get("/backfills/{number}")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def get_backfill(request_client: TheRequestClient, sight: TheSight, number: Number) -> BackfillResource:
+async def get_backfill(request_client: TheRequestClient, visible: TheVisible, number: Number) -> BackfillResource:
     """One backfill with its progress."""
-    return BackfillResource.model_validate(await _find(request_client, sight, number))
+    return BackfillResource.model_validate(await _find(request_client, visible, number))
 
 
-async def _find(request_client: RequestClient, sight: Sight, number: int) -> BackfillRow:
+async def _find(request_client: RequestClient, visible: Visible, number: int) -> BackfillRow:
     row = await backfill_queries.get_backfill(request_client.db, number)
-    if not sight.sees(row.dag_id):
+    if not visible.sees(row.dag_id):
         raise NotFound(f"There is no backfill {number}; see `aiosched backfill list`.")
     return row
 
 
 @router.post("/backfills", status_code=201, response_model=BackfillAnswer, responses=ACCEPTED)
 @allow(Role.OPERATOR, RoleScope.SEEN)
-async def create_backfill(
-    request: Request, request_client: TheRequestClient, sight: TheSight, body: NewBackfill
-) -> Response:
+async def create_backfill(sender: TheSender, visible: TheVisible, body: NewBackfill) -> Response:
     """Create the runs of past dates; `dry_run` only shows which."""
-    await sight.check_dag(body.dag_id, Role.OPERATOR)
-    await queries.get_dag(request_client.db, body.dag_id)
-    names = {"dag_id", "from_date", "to_date", "reason"}
-    create = BackfillCreate(**body.model_dump(exclude=names), first=body.from_date, final=body.to_date)
+    await visible.check_dag(body.dag_id, Role.OPERATOR)
+    await queries.get_dag(sender.db, body.dag_id)
+    create = request_of(BackfillCreate, body)
     if create.dry_run:
-        seen = BackfillAnswer.model_validate(await request_client.preview(create, body.dag_id))
-        return JSONResponse(seen.model_dump(mode="json"))
-    answer = await request_client.ask(create, body.dag_id, by=sight.person, reason=body.reason)
-    return answered(request, answer, BackfillAnswer.model_validate, status=201)
+        seen = BackfillAnswer.model_validate(await sender.client.preview(create, body.dag_id))
+        return JSONResponse(seen.model_dump(mode="json", by_alias=True))
+    return await sender.send(create, body.dag_id, BackfillAnswer.model_validate, status=201)
 
 
-async def _change(
-    request: Request,
-    request_client: RequestClient,
-    sight: Sight,
-    verb: BackfillPause | BackfillResume | BackfillCancel,
-    because: Because | None,
-) -> Response:
-    row = await _find(request_client, sight, verb.id)
-    await sight.check_dag(row.dag_id, Role.OPERATOR)
-    answer = await request_client.ask(verb, row.dag_id, by=sight.person, reason=because.reason if because else None)
-    after = await backfill_queries.get_backfill(request_client.db, verb.id)
-    return answered(request, answer, lambda _: BackfillResource.model_validate(after))
+async def _change(sender: Sender, visible: Visible, verb: BackfillPause | BackfillResume | BackfillCancel) -> Response:
+    row = await _find(sender.client, visible, verb.id)
+    await visible.check_dag(row.dag_id, Role.OPERATOR)
+
+    async def after(_: dict[str, Any]) -> BackfillResource:
+        return BackfillResource.model_validate(await backfill_queries.get_backfill(sender.db, verb.id))
+
+    return await sender.send(verb, row.dag_id, after)
 
 
 @router.post("/backfills/{number}/pause", response_model=BackfillResource, responses=ACCEPTED)
 @allow(Role.OPERATOR, RoleScope.SEEN)
-async def pause(
-    request: Request, request_client: TheRequestClient, sight: TheSight, number: Number, because: Because | None = None
-) -> Response:
+async def pause(sender: TheSender, visible: TheVisible, number: Number, because: ReasonBody | None = None) -> Response:
     """Pause a backfill: it starts no further runs."""
-    return await _change(request, request_client, sight, BackfillPause(id=number), because)
+    return await _change(sender, visible, request_of(BackfillPause, because, id=number))
 
 
 @router.post("/backfills/{number}/resume", response_model=BackfillResource, responses=ACCEPTED)
 @allow(Role.OPERATOR, RoleScope.SEEN)
-async def resume(
-    request: Request, request_client: TheRequestClient, sight: TheSight, number: Number, because: Because | None = None
-) -> Response:
+async def resume(sender: TheSender, visible: TheVisible, number: Number, because: ReasonBody | None = None) -> Response:
     """Resume a paused backfill."""
-    return await _change(request, request_client, sight, BackfillResume(id=number), because)
+    return await _change(sender, visible, request_of(BackfillResume, because, id=number))
 
 
 @router.post("/backfills/{number}/cancel", response_model=BackfillResource, responses=ACCEPTED)
 @allow(Role.OPERATOR, RoleScope.SEEN)
-async def cancel(
-    request: Request, request_client: TheRequestClient, sight: TheSight, number: Number, because: Because | None = None
-) -> Response:
+async def cancel(sender: TheSender, visible: TheVisible, number: Number, because: ReasonBody | None = None) -> Response:
     """Cancel a backfill: its queued runs fail, its running runs continue."""
-    return await _change(request, request_client, sight, BackfillCancel(id=number), because)
+    return await _change(sender, visible, request_of(BackfillCancel, because, id=number))

@@ -12,6 +12,7 @@ from aiosched.core.creation.next_run import coming_runs
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.states import RunState
 from aiosched.db.queries import run_queries
+from aiosched.db.queries.queries import get_dag
 from aiosched.db.queries.version_queries import get_version
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.schedules import schedule_positions
@@ -53,6 +54,8 @@ async def next_runs(
 
 
 async def _coming(db: Database, spec: DagSpec, now: datetime, n: int) -> list[Coming]:
+    if not (await get_dag(db, spec.dag_id)).is_in_its_file:
+        return []  # whatever its last version says
     async with db.acquire() as conn:
         position = (await schedule_positions(conn, [spec], now))[spec.dag_id]
     return [

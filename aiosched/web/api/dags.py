@@ -12,10 +12,11 @@ from aiosched.db.lists import dag_lists
 from aiosched.db.lists.dag_lists import DagFilters, DagOrder
 from aiosched.db.queries import queries, tag_queries
 from aiosched.db.queries.quarantine_queries import quarantine_traceback
+from aiosched.db.statements.dags import import_error
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, bad_cursor, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
@@ -45,11 +46,14 @@ class QuarantineDetails(QuarantineResource):
 class DagResource(Resource):
     """A DAG and its newest version. `quarantine` is null unless it is in quarantine.
 
+    `schedule_timezone` is the time zone whose clock the schedule follows (null: it follows none).
+
     `bundle` and `bundle_version` are those of the newest version; see versions.
     """
 
     dag_id: str
     schedule: str | None
+    schedule_timezone: str | None
     status: str
     is_paused: bool
     is_stale: bool
@@ -73,13 +77,22 @@ class DagResource(Resource):
     quarantine: QuarantineResource | None
 
 
+class DagImportError(Resource):
+    """Why the DAG's file cannot be imported, on one line, and in which line of the file that is, if known."""
+
+    line: int | None
+    error: str
+
+
 class DagDetails(DagResource):
-    """The same with the traceback of the error because of which the DAG is in quarantine."""
+    """The same with the traceback of the error because of which the DAG is in quarantine, and why its file cannot be
+    imported."""
 
     quarantine: QuarantineDetails | None
+    import_error: DagImportError | None
 
 
-def _filters(
+async def _filters(
     request_client: TheRequestClient,
     pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
     search: Annotated[_Word | None, Query(description="part of the id or description, ignoring case")] = None,
@@ -115,7 +128,7 @@ TheFilters = Annotated[DagFilters, Depends(_filters)]
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_dags(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     filters: TheFilters,
     order: Annotated[
         DagOrder,
@@ -130,7 +143,7 @@ async def list_dags(
     except (ValueError, OverflowError):
         raise bad_cursor() from None
     rows = await dag_lists.list_dags(
-        request_client.db, order=order, after=after, limit=limit + 1, seen=sight.dags, **filters
+        request_client.db, order=order, after=after, limit=limit + 1, seen=visible.dags, **filters
     )
     return page_of(DagResource, rows, limit, lambda row: dag_lists.key_of(row, order))
 
@@ -151,10 +164,10 @@ class DagCounts(BaseModel):
 
 @router.get("/dag-counts")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def count_dags(request_client: TheRequestClient, sight: TheSight, filters: TheFilters) -> DagCounts:
+async def count_dags(request_client: TheRequestClient, visible: TheVisible, filters: TheFilters) -> DagCounts:
     """The number of DAGs that match the filters of the list, and the owners of all."""
-    number = await dag_lists.count_dags(request_client.db, seen=sight.dags, **filters)
-    owners = await dag_lists.count_owners(request_client.db, seen=sight.dags)
+    number = await dag_lists.count_dags(request_client.db, seen=visible.dags, **filters)
+    owners = await dag_lists.count_owners(request_client.db, seen=visible.dags)
     return DagCounts(number=number, owners=[OwnerCount(owner=owner, dags=dags) for owner, dags in owners.items()])
 
 
@@ -165,6 +178,10 @@ async def get_dag(request_client: TheRequestClient, dag_id: Name) -> DagDetails:
     found = DagResource.model_validate(await queries.get_dag(request_client.db, dag_id)).model_dump()
     if found["quarantine"] is not None:
         found["quarantine"]["traceback"] = await quarantine_traceback(request_client.db, dag_id)
+    found["import_error"] = None
+    if found["has_import_errors"] and found["file"] is not None:
+        async with request_client.db.acquire() as conn:
+            found["import_error"] = await import_error(conn, found["file"])
     return DagDetails.model_validate(found)
 
 
@@ -178,9 +195,9 @@ class Tag(Resource):
 @router.get("/tags")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_tags(
-    request_client: TheRequestClient, sight: TheSight, limit: Limit = 1000, cursor: Cursor = None
+    request_client: TheRequestClient, visible: TheVisible, limit: Limit = 1000, cursor: Cursor = None
 ) -> Page[Tag]:
     """The tags of all DAGs, by name."""
     after = decode_cursor(cursor, str)
-    rows = await tag_queries.list_tags(request_client.db, after=after, limit=limit + 1, seen=sight.dags)
+    rows = await tag_queries.list_tags(request_client.db, after=after, limit=limit + 1, seen=visible.dags)
     return page_of(Tag, rows, limit, lambda row: row.tag)

@@ -25,7 +25,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import NotFound
 from aiosched.web.api.base.models import Instant
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import Sight, TheSight
+from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
 router = APIRouter(tags=["Assets"])
@@ -72,7 +72,7 @@ class DependencyGraph(BaseModel):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def dependencies(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     around: Annotated[
         _Around | None, Query(description="`dag:ID` or `asset:NAME`: only what is upstream or downstream of it")
     ] = None,
@@ -84,15 +84,15 @@ async def dependencies(
     async with request_client.db.acquire() as conn:
         if around is not None:
             start = DependencyNode.parse(around)
-            await _check_start(request_client, sight, start)
-            edges, is_complete = await dependency_queries.walk(conn, start, direction, limit=limit, seen=sight.dags)
+            await _check_start(request_client, visible, start)
+            edges, is_complete = await dependency_queries.walk(conn, start, direction, limit=limit, seen=visible.dags)
             nodes = [start, *ends(edges)]
         else:
-            found = await _named(conn, words, sight) if (words := words_of(search)) else None
+            found = await _named(conn, words, visible) if (words := words_of(search)) else None
             if found is None:
-                edges = await dependency_queries.first_edges(conn, limit=limit + 1, seen=sight.dags)
+                edges = await dependency_queries.first_edges(conn, limit=limit + 1, seen=visible.dags)
             else:
-                edges = await dependency_queries.edges_of(conn, found, limit=limit + 1, seen=sight.dags)
+                edges = await dependency_queries.edges_of(conn, found, limit=limit + 1, seen=visible.dags)
             edges, is_complete = edges[:limit], len(edges) <= limit
             nodes = ends(edges)
     graph = await _graph(request_client, dict.fromkeys(nodes), edges, is_complete=is_complete)
@@ -101,16 +101,18 @@ async def dependencies(
     return graph
 
 
-async def _check_start(request_client: RequestClient, sight: Sight, start: DependencyNode) -> None:
+async def _check_start(request_client: RequestClient, visible: Visible, start: DependencyNode) -> None:
     if start.kind is NodeKind.DAG:
-        await sight.check_dag(start.name, Role.VIEWER)
-    elif not await list_assets(request_client.db, names=[start.name], now=request_client.clock.now(), seen=sight.dags):
+        await visible.check_dag(start.name, Role.VIEWER)
+    elif not await list_assets(
+        request_client.db, names=[start.name], now=request_client.clock.now(), seen=visible.dags
+    ):
         raise NotFound("There is no such asset among those of DAGs that you may see.")
 
 
-async def _named(conn: DatabaseConnection, words: tuple[str, ...], sight: Sight) -> list[DependencyNode]:
-    dags = await names.find_dags(conn, words, seen=sight.dags)
-    assets = await names.find_assets(conn, words, seen=sight.dags)
+async def _named(conn: DatabaseConnection, words: tuple[str, ...], visible: Visible) -> list[DependencyNode]:
+    dags = await names.find_dags(conn, words, seen=visible.dags)
+    assets = await names.find_assets(conn, words, seen=visible.dags)
     return [
         *(DependencyNode(NodeKind.DAG, found.dag_id) for found in dags),
         *(DependencyNode(NodeKind.ASSET, name) for name, _ in assets),

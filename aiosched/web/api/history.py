@@ -10,7 +10,7 @@ from typing import Final, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from aiosched.db.queries import command_queries
+from aiosched.db.queries import request_queries
 from aiosched.db.queries.queries import TaskRow
 from aiosched.db.queries.try_queries import TryRow, list_tries
 from aiosched.web.api.base.models import Instant
@@ -49,7 +49,7 @@ async def list_task_events(
     after = decode_cursor(cursor, tuple[datetime, int])
     tries = await list_tries(request_client.db, *place)
     run, task = place
-    requests = await command_queries.commands_on_instance(
+    requests = await request_queries.requests_on_instance(
         request_client.db, run.dag_id, run.run_id, task.task_id, task.map_index, limit=_MOST_REQUESTS
     )
     found = list(_states(place.task, tries))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
@@ -13,12 +13,14 @@ from aiosched.core.requests.requests import AnswerInput
 from aiosched.core.values.ids import read_instance_name
 from aiosched.db.people.human_inputs import InputRow, InputState, list_inputs
 from aiosched.db.queries import queries
-from aiosched.web.api.base.models import Body, Instant, JsonObject, Name, Reason, Resource, RunRef
+from aiosched.web.api.base.bodies import request_of, with_options
+from aiosched.web.api.base.models import Body, Instant, Name, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
-from aiosched.web.auth.access import Person, Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
-from aiosched.web.requests.answers import ACCEPTED, answered
+from aiosched.web.auth.access import Role, RoleScope, allow
+from aiosched.web.auth.visibility import TheVisible
+from aiosched.web.requests.answers import ACCEPTED
 from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.sending import TheSender
 
 router = APIRouter(tags=["Inputs"])
 
@@ -67,13 +69,11 @@ class InputResource(Resource):
     answered_at: Instant | None
 
 
+@with_options(AnswerInput, without=("run_id", "task_id", "by"))
 class NewAnswer(Body):
     """The options that are chosen, one unless the question allows several, and values for params."""
 
     options: Annotated[list[Option], Field(max_length=1000)]
-    params: JsonObject = {}
-    map_index: Annotated[int | None, Field(ge=-1, lt=2**31)] = None
-    reason: Reason = None
 
 
 class Answered(BaseModel):
@@ -90,7 +90,7 @@ class Answered(BaseModel):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_questions(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     waiting: Annotated[bool, Query(description="only those that wait for an answer")] = False,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     run_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
@@ -110,7 +110,7 @@ async def list_questions(
         only_waiting=waiting,
         after=decode_cursor(cursor, tuple[datetime, int, int, int]),
         limit=limit + 1,
-        seen=sight.dags,
+        seen=visible.dags,
     )
     more = encode_cursor(rows[limit - 1].cursor) if len(rows) > limit else None
     return Page(items=[_resource(row) for row in rows[:limit]], next_cursor=more)
@@ -118,27 +118,13 @@ async def list_questions(
 
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/answer", response_model=Answered, responses=ACCEPTED)
 @allow(Role.OPERATOR, RoleScope.DAG)
-async def answer_question(
-    request: Request,
-    request_client: TheRequestClient,
-    person: Person,
-    dag_id: Name,
-    run: RunRef,
-    task_id: Name,
-    answer: NewAnswer,
-) -> Response:
+async def answer_question(sender: TheSender, dag_id: Name, run: RunRef, task_id: Name, answer: NewAnswer) -> Response:
     """Answer what a task asks; it goes on at once."""
-    row = await queries.find_run(request_client.db, dag_id, run)
-    verb = AnswerInput(
-        run_id=row.run_id,
-        task_id=task_id,
-        map_index=answer.map_index,
-        options=tuple(answer.options),
-        params=answer.params,
-        by=person.requested_by,
+    row = await queries.find_run(sender.db, dag_id, run)
+    by = sender.person.requested_by
+    return await sender.send(
+        request_of(AnswerInput, answer, run_id=row.run_id, task_id=task_id, by=by), dag_id, Answered.model_validate
     )
-    result = await request_client.ask(verb, dag_id, by=person, reason=answer.reason)
-    return answered(request, result, Answered.model_validate)
 
 
 def _resource(row: InputRow) -> InputResource:

@@ -12,9 +12,11 @@ from fastapi import Path as InPath
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import FINISHED
+from aiosched.db.statements import unwritten_logs
 from aiosched.remote.logs import LogView
-from aiosched.web.api.tasks import Place, ThePlace, folder_of
+from aiosched.web.api.tasks import InstanceAndRun, ThePlace, folder_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
@@ -97,7 +99,7 @@ async def read_log(
     `Range`, or `offset`, `limit` and `tail`, select a part. `X-Log-Size` is the current size, `X-Log-Complete` says
     whether the log is complete.
     """
-    log = await _log_of(request_client, place, try_number)
+    log = await log_of(request_client, place, try_number)
     size = log.size
     start, end = _part(size, offset, limit, tail, range)
     is_over = await _is_over(request_client, place, try_number)
@@ -112,7 +114,7 @@ async def read_log(
     if not whole:
         headers["Content-Range"] = f"bytes {start}-{max(end - 1, start)}/{size}"
     return StreamingResponse(
-        _chunks(log, start, end), 200 if whole else 206, headers=headers, media_type="text/plain; charset=utf-8"
+        chunks_of(log, start, end), 200 if whole else 206, headers=headers, media_type="text/plain; charset=utf-8"
     )
 
 
@@ -120,7 +122,7 @@ async def read_log(
 @allow(Role.VIEWER, RoleScope.DAG)
 async def find_errors(request_client: TheRequestClient, place: ThePlace, try_number: TryNumber) -> ErrorLines:
     """Where errors begin in the log of a try: tracebacks, exceptions, and lines of level ERROR and above."""
-    log = await _log_of(request_client, place, try_number)
+    log = await log_of(request_client, place, try_number)
     found = await in_log_thread(lambda: find_errors_in(log, limit=_MOST_ERRORS))
     return ErrorLines(offsets=[offset for offset, _ in found], lines=[line for _, line in found])
 
@@ -136,7 +138,7 @@ async def search_log(
     before: Annotated[int | None, Query(ge=0, lt=2**50, description="the last match before this line instead")] = None,
 ) -> FoundLine:
     """The next line of a log that contains these words, so that a long log can be searched without being sent."""
-    log = await _log_of(request_client, place, try_number)
+    log = await log_of(request_client, place, try_number)
     return FoundLine(line=await in_log_thread(lambda: find_text(log, words, after=after, before=before)))
 
 
@@ -151,7 +153,7 @@ async def find_lines(
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> LevelLines:
     """The lines of a log that name a level, with their tracebacks."""
-    log = await _log_of(request_client, place, try_number)
+    log = await log_of(request_client, place, try_number)
     found = await in_log_thread(lambda: find_level(log, level, after=after, limit=limit + 1))
     lines = [LevelLine(line=number, text=text) for number, text in found[:limit]]
     return LevelLines(lines=lines, next=lines[-1].line if len(found) > limit else None)
@@ -169,7 +171,7 @@ async def find_blocks(
     """Where the lines of a log are, in blocks of about 128 kB, so that a page can show any part of it."""
     # before reading, so that the answer contains all that was written until then
     is_over = await _is_over(request_client, place, try_number)
-    log = await _log_of(request_client, place, try_number)
+    log = await log_of(request_client, place, try_number)
     found = await in_log_thread(lambda: index_log(log, offset=offset, line=line, limit=_MOST_BLOCKS))
     end = found[-1].offset + found[-1].size if found else offset
     blocks = [[block.offset, block.line, block.size, block.lines] for block in found]
@@ -177,11 +179,15 @@ async def find_blocks(
     return LogBlocks(size=size, complete=is_over, blocks=blocks, next=end if len(found) == _MOST_BLOCKS else None)
 
 
-async def _log_of(request_client: RequestClient, place: Place, try_number: int) -> LogView:
-    return await in_log_thread(lambda: request_client.logs.view(folder_of(place), try_number))
+async def log_of(request_client: RequestClient, place: InstanceAndRun, try_number: int) -> LogView:
+    """The log of a try, with what could not be written at its end. Raises RemoteStorageError."""
+    key = AttemptKey(place.run.key, place.task.task_index, place.task.map_index, try_number)
+    unwritten = await unwritten_logs.find(request_client.db, key)
+    view = await in_log_thread(lambda: request_client.logs.view(folder_of(place), try_number))
+    return view if unwritten is None else view.followed_by(unwritten.text.encode())
 
 
-async def _is_over(request_client: RequestClient, place: Place, try_number: int) -> bool:
+async def _is_over(request_client: RequestClient, place: InstanceAndRun, try_number: int) -> bool:
     task = place.task
     if try_number < task.try_number:
         return True
@@ -214,7 +220,8 @@ def _size_header(size: int) -> dict[str, str]:
     return {"Content-Range": f"bytes */{size}"}
 
 
-async def _chunks(log: LogView, start: int, end: int) -> AsyncIterator[bytes]:
+async def chunks_of(log: LogView, start: int, end: int) -> AsyncIterator[bytes]:
+    """The bytes of a log from `start` to `end`, piece by piece."""
     while start < end:
         chunk = await in_log_thread(partial(log.read, start, min(end - start, _CHUNK)))
         if not chunk:

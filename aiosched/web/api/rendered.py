@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.requests.requests import Render
 from aiosched.core.values.messages import AttemptKey
 from aiosched.db.audit.entries import record
-from aiosched.db.queries.status import list_schedulers
+from aiosched.db.queries.schedulers import list_schedulers
 from aiosched.db.statements.inbox import ask_owner
 from aiosched.db.statements.rendered_fields import find_rendered
-from aiosched.web.api.base.models import Because
+from aiosched.web.api.base.models import ReasonBody
 from aiosched.web.api.tasks import ThePlace
 from aiosched.web.auth.access import Person, Role, RoleScope, allow
-from aiosched.web.requests.answers import ACCEPTED, answered
+from aiosched.web.requests.answers import ACCEPTED, waiting
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
@@ -57,7 +57,7 @@ async def rendered(request_client: TheRequestClient, place: ThePlace, try_number
 @router.post("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered", responses={**ACCEPTED, 200: {"model": Rendered}})
 @allow(Role.OPERATOR, RoleScope.DAG)
 async def render_now(
-    request: Request, request_client: TheRequestClient, person: Person, place: ThePlace, body: Because
+    request: Request, request_client: TheRequestClient, person: Person, place: ThePlace, body: ReasonBody
 ) -> Response:
     """Have a scheduler render the template fields as the next try would see them; it runs code of the DAG.
 
@@ -69,10 +69,11 @@ async def render_now(
         raise Problem(503, "no-scheduler", detail)
     answer = await ask_owner(
         request_client.db,
-        Render(run_id=run.run_id, task_id=task.task_id, map_index=task.map_index),
+        Render(run_id=run.run_id, task_id=task.task_id, map_index=task.map_index, reason=body.reason),
         run.dag_id,
         requested_by=person.requested_by,
         timeout=_SECONDS,
-        reason=body.reason,
     )
-    return answered(request, answer, lambda result: Rendered(fields=result["fields"], try_number=None))
+    if answer.result is None:
+        return waiting(request, answer.number)
+    return JSONResponse(Rendered(fields=answer.result["fields"], try_number=None).model_dump(mode="json"))

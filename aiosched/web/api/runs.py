@@ -16,6 +16,7 @@ from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, pag
 from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.views.state_counts import read_mapped_counts
 
 router = APIRouter(tags=["Runs"])
 
@@ -23,9 +24,10 @@ MOST_SEGMENTS: Final = 20_000
 
 
 class RunDetails(RunResource):
-    """A run with the number of its task instances in each state."""
+    """A run with the number of its task instances in each state; `mapped` has those of each mapped task."""
 
     tasks: dict[str, int]
+    mapped: dict[str, dict[str, int]]
 
 
 class TaskInstanceResource(Resource):
@@ -53,7 +55,7 @@ class TaskInstanceResource(Resource):
     task_index: int
 
 
-class Stretch(Resource):
+class DeferredPeriod(Resource):
     """A period in which a try waited for a trigger; `until` is null while it still waits."""
 
     since: Instant
@@ -69,7 +71,7 @@ class Segment(Resource):
     queued_at: Instant | None
     start_date: Instant | None
     end_date: Instant | None
-    deferred: list[Stretch] = Field(default_factory=list)
+    deferred: list[DeferredPeriod] = Field(default_factory=list)
 
 
 class Bar(BaseModel):
@@ -98,7 +100,8 @@ async def get_run(request_client: TheRequestClient, dag_id: Name, run: RunRef) -
 async def details_of(request_client: TheRequestClient, row: RunRow) -> RunDetails:
     """A run with the counts of its task instances."""
     tasks = await queries.count_tasks(request_client.db, row)
-    return RunDetails.model_validate({**RunResource.model_validate(row).model_dump(), "tasks": tasks})
+    mapped = await read_mapped_counts(request_client.db, row)
+    return RunDetails.model_validate({**RunResource.model_validate(row).model_dump(), "tasks": tasks, "mapped": mapped})
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks")
@@ -139,6 +142,6 @@ async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> 
             bars[key] = Bar(task_id=shown_task(task_ids, segment.task_index), map_index=segment.map_index, tries=[])
         shown = Segment.model_validate(segment)
         for stretch in deferred[*key, segment.try_number]:
-            shown.deferred.append(Stretch(since=stretch.since, until=stretch.until or segment.end_date))
+            shown.deferred.append(DeferredPeriod(since=stretch.since, until=stretch.until or segment.end_date))
         bars[key].tries.append(shown)
     return Gantt(items=list(bars.values()), complete=max(len(segments), len(stretches)) <= MOST_SEGMENTS)

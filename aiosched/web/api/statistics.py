@@ -12,7 +12,7 @@ from aiosched.core.values.states import RunState
 from aiosched.db.queries import run_queries
 from aiosched.web.api.base.models import Instant, Stored, Text
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["DAGs"])
@@ -47,11 +47,11 @@ class StatisticsList(BaseModel):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def statistics(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     dag_id: Annotated[list[Text], Query(min_length=1, max_length=200)],
 ) -> Response:
     """The last runs of DAGs and their statistics."""
-    known = sight.among(dict.fromkeys(dag_id))
+    known = visible.among(dict.fromkeys(dag_id))
     if not known:
         return JSONResponse({"items": []})
     document = await run_queries.last_runs(request_client.db, known)

@@ -19,8 +19,8 @@ from aiosched.db.queries.queries import RunRow, TaskRow
 from aiosched.db.queries.xcom_queries import XComListRow
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, RemoteStorageError
-from aiosched.executors.attempt.log_files import log_folder
 from aiosched.remote.folder import RemoteFolder
+from aiosched.remote.log_files import log_folder
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.api.runs import TaskInstanceResource
@@ -89,7 +89,7 @@ class XCom(Resource):
     url: str | None
 
 
-class Place(NamedTuple):
+class InstanceAndRun(NamedTuple):
     """A task instance and its run."""
 
     run: RunRow
@@ -98,7 +98,7 @@ class Place(NamedTuple):
 
 async def find_place(
     request_client: TheRequestClient, dag_id: Name, run: RunRef, task_id: Name, map_index: MapIndex = -1
-) -> Place:
+) -> InstanceAndRun:
     """The task instance of an address, which can name it as `load[3]`. Raises NotFound and Refused."""
     db = request_client.db
     task_id, index = read_instance_name(task_id, map_index)
@@ -108,10 +108,10 @@ async def find_place(
     found = await queries.list_run_tasks(db, row, task_id=task_id, after=after, limit=1)
     if not found or found[0].map_index != map_index:
         raise NotFound(f"Run {row.run_id} of {dag_id} has no instance {instance_name(task_id, map_index)}.")
-    return Place(row, found[0])
+    return InstanceAndRun(row, found[0])
 
 
-ThePlace = Annotated[Place, Depends(find_place)]
+ThePlace = Annotated[InstanceAndRun, Depends(find_place)]
 
 
 async def _index(db: Database, run: RunRow, task_id: str) -> int:
@@ -121,7 +121,7 @@ async def _index(db: Database, run: RunRow, task_id: str) -> int:
     return ids.index(task_id)
 
 
-def _instance(place: Place) -> tuple[int, int, int]:
+def _instance(place: InstanceAndRun) -> tuple[int, int, int]:
     return place.run.key, place.task.task_index, place.task.map_index
 
 
@@ -217,7 +217,7 @@ async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
         yield piece
 
 
-async def _one_xcom(request_client: RequestClient, place: Place, key: str) -> XComListRow:
+async def _one_xcom(request_client: RequestClient, place: InstanceAndRun, key: str) -> XComListRow:
     rows = await xcom_queries.list_xcoms(request_client.db, _instance(place), longest=2**30, key=key, limit=1)
     if not rows:
         raise NotFound(f"{place.task.name} has no XCom {key!r}.")
@@ -232,7 +232,7 @@ def _shown(request_client: RequestClient, row: XComListRow) -> XComListRow:
     return replace(row, url=f"{base}/{row.path}")
 
 
-def folder_of(place: Place) -> str:
+def folder_of(place: InstanceAndRun) -> str:
     """The folder with the logs of a task instance's tries, below that of all logs."""
     run, task = place
     return log_folder(

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import difflib
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from aiosched.core.graph.secret_params import hide_defaults
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.db.queries import version_queries
-from aiosched.db.queries.version_queries import VersionText, get_version
+from aiosched.db.queries.version_queries import get_version
+from aiosched.db.statements import module_sources
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
+from aiosched.web.views.line_diff import unified
+from aiosched.web.views.version_changes import (
+    NOT_KEPT,
+    Change,
+    changed_modules,
+    compared,
+    source_changed,
+)
 
 router = APIRouter(tags=["DAGs"])
 
 Number = Annotated[int, Path(ge=1, lt=2**31)]
+ModuleName = Annotated[str, Query(max_length=4_096, pattern=r"^[^\x00]+$")]
 
 
 class Version(Resource):
@@ -51,12 +61,38 @@ class VersionDetails(Version):
     spec: dict[str, Any]
 
 
+class Module(BaseModel):
+    """What a version imports from the DAGs folder. `source` is null if it is not kept; `why` says what that means."""
+
+    name: str
+    content_hash: str
+    source: str | None
+    why: str | None
+
+
+class ModuleChange(Resource):
+    """A module that two versions do not have in common. `diff` is null if there is none; `why` says why."""
+
+    name: str
+    change: Change
+    diff: str | None
+    why: str | None
+
+
 class Difference(BaseModel):
-    """The differences between two versions as unified diffs; empty without differences."""
+    """The differences between two versions as unified diffs; empty without differences.
+
+    `source_changed`: whether the DAG's own file differs, also where the diff shows nothing of it; null: unknown.
+    `modules` are imported from the DAGs folder, and changed, added or removed; `modules_known` is false if that of one
+    version is unknown.
+    """
 
     source: str
+    source_changed: bool | None
     spec: str
-    modules: list[str]  # imported from the DAGs folder, and changed, added or removed
+    modules: list[str]
+    modules_known: bool
+    module_changes: list[ModuleChange]
 
 
 class TaskDefinition(BaseModel):
@@ -109,16 +145,33 @@ async def one_version(request_client: TheRequestClient, dag_id: Name, number: Nu
     return VersionDetails.model_validate({**facts, "source": found.source, "sources": found.sources, "spec": spec})
 
 
+@router.get("/dags/{dag_id}/versions/{number}/module", dependencies=[RARELY])
+@allow(Role.VIEWER, RoleScope.DAG)
+async def one_module(request_client: TheRequestClient, dag_id: Name, number: Number, name: ModuleName) -> Module:
+    """The source of a module that a version imports; `name` is one of its `sources`."""
+    found = await version_queries.get_module(request_client.db, dag_id, number, name)
+    return Module(name=name, why=None if found.source is not None else NOT_KEPT, **found._asdict())
+
+
 @router.get("/dags/{dag_id}/versions/{number}/diff/{other}", dependencies=[RARELY])
 @allow(Role.VIEWER, RoleScope.DAG)
 async def difference(request_client: TheRequestClient, dag_id: Name, number: Number, other: Number) -> Difference:
     """What changed from `number` to `other`."""
     one, two = await get_version(request_client.db, dag_id, number), await get_version(request_client.db, dag_id, other)
+    changes = changed_modules(one, two)
+    async with request_client.db.acquire() as conn:
+        digests = {digest for change in changes for digest in (change.before, change.after) if digest is not None}
+        texts = await module_sources.read(conn, digests)
     names = (f"version {number}", f"version {other}")
-    return Difference(
-        source=_diff(one.source or "", two.source or "", names),
-        spec=_diff(_pretty(one), _pretty(two), names),
-        modules=_changed_modules(one, two),
+    return await asyncio.to_thread(
+        lambda: Difference(
+            source=unified(one.source or "", two.source or "", names),
+            source_changed=source_changed(one, two),
+            spec=unified(_pretty(one.spec), _pretty(two.spec), names),
+            modules=[change.name for change in changes],
+            modules_known=one.sources is not None and two.sources is not None,
+            module_changes=[ModuleChange.model_validate(each) for each in compared(changes, texts, names)],
+        )
     )
 
 
@@ -145,16 +198,5 @@ def _task(index: int, task: TaskSpec, downstream: list[str]) -> TaskDefinition:
     )
 
 
-def _pretty(version: VersionText) -> str:
-    return msgspec.json.format(msgspec.json.encode(hide_defaults(version.spec), order="sorted"), indent=2).decode()
-
-
-def _changed_modules(one: VersionText, two: VersionText) -> list[str]:
-    before, after = one.sources or {}, two.sources or {}
-    names = sorted((before.keys() | after.keys()) - {one.file, two.file})
-    return [name for name in names if before.get(name) != after.get(name)]
-
-
-def _diff(one: str, two: str, names: tuple[str, str]) -> str:
-    lines = difflib.unified_diff(one.splitlines(), two.splitlines(), *names, lineterm="")
-    return "\n".join(lines)
+def _pretty(spec: DagSpec) -> str:
+    return msgspec.json.format(msgspec.json.encode(hide_defaults(spec), order="sorted"), indent=2).decode()

@@ -9,7 +9,7 @@ from aiosched.core.why.explanation import Explanation, Verdict
 from aiosched.scheduler.why.why import why
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import Sight, TheSight
+from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Why"])
@@ -57,28 +57,30 @@ class Why(Resource):
     likely_free_at: Instant | None
     earliest_start: Instant | None
     commands: list[str]
-    notes: list[str] = Field(description="what was left out because there is too much of it")
+    notes: list[str] = Field(
+        description="what was left out because there is too much of it, and what of its logs is lost"
+    )
 
 
 @router.get("/dags/{dag_id}/why")
 @allow(Role.VIEWER, RoleScope.DAG)
-async def why_dag(request_client: TheRequestClient, sight: TheSight, dag_id: Name) -> Why:
+async def why_dag(request_client: TheRequestClient, visible: TheVisible, dag_id: Name) -> Why:
     """Why a DAG gets no new run now."""
-    return _shown(await why(request_client.db, dag_id, now=request_client.clock.now()), sight)
+    return _shown(await why(request_client.db, dag_id, now=request_client.clock.now()), visible)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/why")
 @allow(Role.VIEWER, RoleScope.DAG)
-async def why_run(request_client: TheRequestClient, sight: TheSight, dag_id: Name, run: RunRef) -> Why:
+async def why_run(request_client: TheRequestClient, visible: TheVisible, dag_id: Name, run: RunRef) -> Why:
     """Why a run has not started, what it waits for, or how it failed."""
-    return _shown(await why(request_client.db, dag_id, run, now=request_client.clock.now()), sight)
+    return _shown(await why(request_client.db, dag_id, run, now=request_client.clock.now()), visible)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/why")
 @allow(Role.VIEWER, RoleScope.DAG)
 async def why_task(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     dag_id: Name,
     run: RunRef,
     task_id: Name,
@@ -86,14 +88,14 @@ async def why_task(
 ) -> Why:
     """Why a task instance does not run, or how it ended. For a mapped task, -1 is the most informative instance."""
     found = await why(request_client.db, dag_id, run, task_id, map_index, now=request_client.clock.now())
-    return _shown(found, sight)
+    return _shown(found, visible)
 
 
-def _shown(found: Explanation, sight: Sight) -> Why:
+def _shown(found: Explanation, visible: Visible) -> Why:
     """An explanation in which task instances of DAGs that cannot be seen are counted, and not named."""
     shown = Why.model_validate(found)
-    for holder in () if sight.is_whole else (each for gate in shown.gates for each in gate.holders):
-        if not sight.sees(holder.dag_id):
+    for holder in () if visible.is_whole else (each for gate in shown.gates for each in gate.holders):
+        if not visible.sees(holder.dag_id):
             holder.dag_id = holder.run_id = ""
             holder.task_id, holder.map_index, holder.label = None, -1, "a task that you may not see"
     return shown

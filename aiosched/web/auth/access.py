@@ -2,7 +2,7 @@
 
 A route says which role it needs and where: `@allow(Role.OPERATOR, RoleScope.DAG)`. One that says nothing, or not
 where, is closed to everybody. How a request is authenticated is up to an `Authenticator` (accounts.py, or `Loopback`
-here); what a person sees of lists is in sight.py. Source: docs/access.md.
+here); what a person sees of lists is in visible.py. Source: docs/access.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RoleScope(enum.Enum):
     """Where a role is needed."""
 
     DAG = "for the DAG in the address"
-    SEEN = "the endpoint shows and changes only what its sender may: it asks for `TheSight`"
+    SEEN = "the endpoint shows and changes only what its sender may: it asks for `TheVisible`"
     OWN = "what belongs to the sender"
     NEUTRAL = "the same for everybody, and nothing about DAGs"
     EVERYWHERE = "for everything there is"

@@ -1,7 +1,7 @@
 """Logging in: by password or a one-time token and session cookie for people, by token for programs.
 
 Here: who is behind a request, the login itself and its rate limit. Elsewhere: hashes (passwords.py), cookies
-(sessions.py), rows (db/people/).
+(cookies.py) and what they hold (sessions.py), rows (db/people/).
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ from aiosched.db.people import accounts, identities, local_logins, login_failure
 from aiosched.db.people.signing_keys import PresentKeys
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused
+from aiosched.logs import writes_json
+from aiosched.web.auth import cookies
 from aiosched.web.auth.access import Principal, role_of
+from aiosched.web.auth.cookies import give_cookie, read_cookie, take_cookie
 from aiosched.web.auth.login_limits import LoginCounter, counters_of, is_one_proxy
-from aiosched.web.auth.oidc import COOKIE as FLOW_COOKIE
 from aiosched.web.auth.oidc import FLOW_SECONDS, NO_ID_TOKEN, Flow, Identity
 from aiosched.web.auth.passwords import check_password, hash_password, hash_token, verify_password
-from aiosched.web.auth.sessions import COOKIE, CSRF_HEADER, DEVICE_COOKIE, ID_COOKIE, Signer, WebSession
+from aiosched.web.auth.sessions import CSRF_HEADER, Signer, WebSession
 from aiosched.web.server.problems import Problem
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 REMEMBERED_SECONDS: Final = 5.0  # seconds for which the owner of a session is cached
@@ -71,13 +73,13 @@ class Accounts:
         self._has_warned = False
 
     async def start(self) -> None:
-        """Create the first user: `local`, or `admin` with the password of the settings or a random one, which is logged
-        once."""
+        """Create the first user: `local`, or `admin` with the password of the settings or a random one.
+
+        That one is logged, once; unless the log is in JSON, which is kept and read by others.
+        """
         if self.is_local:
             await local_logins.make_local_user(self._db)
             return
-        if self._settings.auth == "oidc" and self._settings.oidc_issuer:
-            await self._adopt(self._settings.oidc_issuer)
         password = self._settings.admin_password
         if not password and self._settings.auth != "password":
             return
@@ -89,14 +91,12 @@ class Accounts:
             await accounts.create_user(self._db, "admin", "admin", await hash_password(chosen))
         except Refused:  # another web server of this database was faster
             return
-        if not password:
+        if not password and writes_json():
+            logger.warning("the first user is admin; give it a password that you know: aiosched users password admin")
+        elif not password:
             logger.warning(
                 "the first user is admin, with the password %s; change it with aiosched users password admin", chosen
             )
-
-    async def _adopt(self, issuer: str) -> None:
-        if names := await identities.adopt_unbound(self._db, issuer):
-            logger.info("users of %s so far, whose next login stores who they are there: %s", issuer, ", ".join(names))
 
     async def __call__(self, request: Request) -> Principal | None:
         authorization = request.headers.get("authorization", "")
@@ -140,7 +140,7 @@ class Accounts:
             raise Problem(
                 429, "too-many-logins", f"Too many failed logins: wait {wait} s.", headers={"Retry-After": str(wait)}
             )
-        await self._count(counters)  # before the slow check, so that concurrent logins cannot evade the limit
+        await self._count(request, counters)  # before the slow check, so that concurrent logins cannot evade the limit
         login = await accounts.read_login(self._db, name) if "\0" not in name else None
         is_right = await verify_password(password, None if login is None else login.password)
         if login is None or login.is_disabled or not is_right:
@@ -159,20 +159,21 @@ class Accounts:
         address = request.client.host if request.client else "?"
         if len(self._addresses) < 2:
             self._addresses.add(address)
-        cookie = request.cookies.get(DEVICE_COOKIE)
+        cookie = read_cookie(request, cookies.DEVICE)
         device = None if cookie is None else (await self._sign()).open_device(cookie, name)
         return counters_of(name, address, device)
 
-    async def _count(self, counters: Sequence[LoginCounter]) -> None:
+    async def _count(self, request: Request, counters: Sequence[LoginCounter]) -> None:
         async with self._db.transaction() as conn:
             failures = await login_failures.count(conn, [counter.key for counter in counters])
             waits = {each.key: each.wait(failures[each.key]) for each in counters}
             await login_failures.delay(conn, waits)
         addresses = [*self._addresses]
-        if any(waits.values()) and not self._has_warned and is_one_proxy(addresses):
+        is_proxy = is_one_proxy(addresses) or "x-forwarded-for" in request.headers
+        if any(waits.values()) and not self._has_warned and is_proxy:
             self._has_warned = True
             logger.warning(
-                "all logins come from %s: if that is a proxy, name it in FORWARDED_ALLOW_IPS, since failed logins "
+                "all logins come from %s: if that is a proxy, name it in web.trusted_proxies, since failed logins "
                 "count for an address",
                 addresses[0],
             )
@@ -207,63 +208,39 @@ class Accounts:
 
     async def give_flow(self, request: Request, response: Response, flow: Flow) -> None:
         """Set the cookie of a login that has begun at the identity provider."""
-        response.set_cookie(
-            FLOW_COOKIE,
-            (await self._sign()).seal_flow(flow),
-            max_age=FLOW_SECONDS,
-            path=_path(request),
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="lax",
-        )
+        give_cookie(request, response, cookies.FLOW, (await self._sign()).seal_flow(flow), FLOW_SECONDS)
 
     async def flow(self, request: Request) -> Flow | None:
         """The login that the browser has begun; None without one, or if it has expired or is forged."""
-        cookie = request.cookies.get(FLOW_COOKIE)
+        cookie = read_cookie(request, cookies.FLOW)
         return None if cookie is None else (await self._sign()).open_flow(cookie, time.time())
 
     def take_flow(self, request: Request, response: Response) -> None:
         """Delete the cookie of the begun login."""
-        response.delete_cookie(FLOW_COOKIE, path=_path(request), httponly=True, samesite="lax")
+        take_cookie(request, response, cookies.FLOW)
 
-    async def give_cookie(self, request: Request, response: Response, session: WebSession) -> None:
+    async def give_session(self, request: Request, response: Response, session: WebSession) -> None:
         """Set the session cookie, and the one by which this browser is known again if somebody guesses passwords."""
-        cookies = [(await self._cookie(), session.token, self._seconds)]
+        if read_cookie(request, cookies.ID) is not None:  # of a login before
+            take_cookie(request, response, cookies.ID)
+        give_cookie(request, response, await self._cookie(), session.token, self._seconds)
         if not self.is_local:
-            cookies.append((DEVICE_COOKIE, (await self._sign()).seal_device(session.name), _DEVICE_SECONDS))
-        if ID_COOKIE in request.cookies:  # of a login before
-            response.delete_cookie(ID_COOKIE, path=_path(request), httponly=True, samesite="lax")
-        for name, value, seconds in cookies:
-            response.set_cookie(
-                name,
-                value,
-                max_age=int(seconds),
-                path=_path(request),
-                secure=request.url.scheme == "https",
-                httponly=True,
-                samesite="lax",
-            )
+            sealed = (await self._sign()).seal_device(session.name)
+            give_cookie(request, response, cookies.DEVICE, sealed, _DEVICE_SECONDS)
 
     def give_id_token(self, request: Request, response: Response, id_token: str) -> None:
         """Keep the ID token in the browser, for the logout at the provider; only a mark if it is too large."""
-        response.set_cookie(
-            ID_COOKIE,
-            id_token if len(id_token) <= _LONGEST_ID else NO_ID_TOKEN,
-            max_age=int(self._seconds),
-            path=_path(request),
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="lax",
-        )
+        kept = id_token if len(id_token) <= _LONGEST_ID else NO_ID_TOKEN
+        give_cookie(request, response, cookies.ID, kept, self._seconds)
 
-    async def take_cookie(self, request: Request, response: Response) -> None:
+    async def take_session(self, request: Request, response: Response) -> None:
         """Delete the session cookie, and the ID token."""
-        for name in (await self._cookie(), ID_COOKIE):
-            response.delete_cookie(name, path=_path(request), httponly=True, samesite="lax")
+        for name in (await self._cookie(), cookies.ID):
+            take_cookie(request, response, name)
 
     async def session(self, request: Request) -> WebSession | None:
         """The session of a request; None without one, or if it is over."""
-        token = request.cookies.get(await self._cookie())
+        token = read_cookie(request, await self._cookie())
         owner = None if token is None else await self._owner(hash_token(token))
         return (
             None if token is None or owner is None else WebSession(owner.id, owner.name, rights_of(owner.held), token)
@@ -277,10 +254,10 @@ class Accounts:
         """The name of the session's cookie. Browsers do not tell ports apart: each database of this machine has its
         own."""
         if not self.is_local:
-            return COOKIE
+            return cookies.SESSION
         if self._mark is None:
             self._mark = await local_logins.mark_of(self._db)
-        return f"{COOKIE}_{self._mark}"
+        return f"{cookies.SESSION}_{self._mark}"
 
     async def _by_token(self, authorization: str, method: str) -> Principal:
         kind, _, token = authorization.partition(" ")
@@ -327,7 +304,3 @@ def rights_of(
 
 def _printable(text: str) -> str:
     return "".join(character for character in text if character.isprintable())
-
-
-def _path(request: Request) -> str:
-    return str(request.scope.get("root_path", "")).rstrip("/") + "/"

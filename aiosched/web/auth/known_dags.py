@@ -28,7 +28,7 @@ class KnownDags:
         self._read_at = -KEPT_SECONDS
         self._dags: list[GuardedDag] = []
         self._seen: dict[PersonRights, frozenset[str]] = {}
-        self.version = 0  # counts the readings
+        self.version: int = 0  # counts the readings
 
     async def find(self, dag_id: str) -> GuardedDag | None:
         """One DAG, as it is stored now."""

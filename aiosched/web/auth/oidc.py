@@ -11,6 +11,7 @@ Source: OpenID Connect Core 1.0, section 3.1; RP-Initiated Logout 1.0; RFC 7636;
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -33,16 +34,17 @@ from aiosched.errors import ConfigError
 from aiosched.web.server.ports import is_loopback
 from aiosched.web.server.problems import Problem
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 ROLES: Final = ("admin", "editor", "operator", "viewer")  # best first
-COOKIE: Final = "aiosched_login"
 FLOW_SECONDS: Final = 600
 NO_ID_TOKEN: Final = "-"  # in the place of one that is too large for a cookie
 _KEPT_SECONDS: Final = 3600.0
 AGAIN_SECONDS: Final = 30.0  # before the keys are fetched again because of an unknown one
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 _LEEWAY: Final = 60
+_PATIENCE: Final = 10.0  # seconds for an answer of the provider
+_MOST_BYTES: Final = 2**20  # of such an answer
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _LONGEST_SUBJECT: Final = 255  # characters, as OpenID Connect has it
 _PATH: Final = re.compile(r"^[A-Za-z0-9_.~%:@!$&'()*+,;=-][A-Za-z0-9_.~%:@!$&'()*+,;=/?-]*$")
@@ -110,8 +112,8 @@ class Provider:
 
         self._settings = settings
         self._issuer, self._client = settings.oidc_issuer or "", settings.oidc_client_id or ""
-        self._http = httpx2.AsyncClient(transport=transport, timeout=10.0, follow_redirects=False)
-        self._errors = (httpx2.HTTPError, httpx2.InvalidURL, msgspec.MsgspecError)
+        self._http = httpx2.AsyncClient(transport=transport, timeout=_PATIENCE, follow_redirects=False)
+        self._errors = (httpx2.HTTPError, httpx2.InvalidURL, msgspec.MsgspecError, TimeoutError, RecursionError)
         self._metadata: tuple[float, dict[str, Any]] | None = None
         self._keys: tuple[float, Any] | None = None
 
@@ -211,7 +213,7 @@ class Provider:
             except (JoseError, ValueError):
                 decoded = jwt.decode(token, await self._keyset(refresh=True), algorithms=_ALGORITHMS)
             registry.validate(decoded.claims)
-        except (JoseError, ValueError) as error:
+        except (JoseError, ValueError, TypeError, RecursionError) as error:
             raise _unbelieved(f"its ID token is not valid ({error})") from None
         claims: Mapping[str, Any] = decoded.claims
         audience = claims["aud"]
@@ -249,18 +251,35 @@ class Provider:
 
     async def _ask(self, method: str, url: str, **options: Any) -> dict[str, Any]:
         try:
-            answer = await self._http.request(method, url, headers={"Accept": "application/json"}, **options)
-            found = msgspec.json.decode(answer.content, type=dict[str, Any]) if answer.status_code < 500 else {}
+            async with asyncio.timeout(_PATIENCE):
+                status, content = await self._fetch(method, url, options)
+            found = msgspec.json.decode(content, type=dict[str, Any]) if status < 500 else {}
         except self._errors as error:
             raise _unreachable(error) from None
-        if answer.status_code != 200:
-            raise _unbelieved(str(found.get("error_description") or found.get("error") or answer.status_code))
+        if status != 200:
+            raise _unbelieved(str(found.get("error_description") or found.get("error") or status))
         return found
+
+    async def _fetch(self, method: str, url: str, options: Mapping[str, Any]) -> tuple[int, bytes]:
+        """The status of an answer and its bytes, as they are sent: nothing is unpacked."""
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        content = bytearray()
+        async with self._http.stream(method, url, headers=headers, **options) as answer:
+            if "content-encoding" in answer.headers:
+                raise _unbelieved("its answer is packed")
+            async for part in answer.aiter_bytes():
+                content += part
+                if len(content) > _MOST_BYTES:
+                    raise _unbelieved(f"its answer has more than {_MOST_BYTES:,} bytes")
+        return answer.status_code, bytes(content)
 
 
 def _is_protected(address: str) -> bool:
     """Whether nobody on the way can read or change what is sent there."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 

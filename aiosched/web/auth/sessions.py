@@ -1,9 +1,9 @@
 """Sessions of users: what their cookies hold, and a token against forged requests of other sites.
 
 The cookie of a session is a random word; the session itself is a row (db/people/web_sessions.py), which any web server
-finds by the word's hash. The cookie is `HttpOnly`, `SameSite=Lax`, and `Secure` if the page was loaded by https. A
-request that changes something must send the session's CSRF token in `X-CSRF-Token`; `GET /me` returns it. A login that
-has begun at an identity provider is a signed cookie, since it has no user yet.
+finds by the word's hash. How the cookie is kept is in cookies.py. A request that changes something must send the
+session's CSRF token in `X-CSRF-Token`; `GET /me` returns it. A login that has begun at an identity provider is a signed
+cookie, since it has no user yet.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from itsdangerous import Signer as SignatureOf
 from aiosched.core.access.rights import PersonRights
 from aiosched.web.auth.oidc import Flow
 
-COOKIE: Final = "aiosched_session"
-DEVICE_COOKIE: Final = "aiosched_device"
-ID_COOKIE: Final = "aiosched_id"  # what the identity provider said who this is, for the logout there
 CSRF_HEADER: Final = "X-CSRF-Token"
 
 _SIGNATURES: Final[dict[str, Any]] = {"key_derivation": "hmac", "digest_method": hashlib.sha256}

@@ -1,15 +1,12 @@
-"""What an action answers: its result, or 202 with the number of the request if no scheduler has applied it yet."""
+"""What an action answers if no scheduler has applied it yet: 202 with the number of the request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
-
-from aiosched.db.statements.inbox import OwnerAnswer
 
 
 class Waiting(BaseModel):
@@ -23,12 +20,8 @@ ACCEPTED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def answered(
-    request: Request, answer: OwnerAnswer, make: Callable[[dict[str, Any]], BaseModel], *, status: int = 200
-) -> Response:
-    """The response to an action: `make` converts the owner's answer into the model of the resource."""
-    if answer.result is None:
-        base = request.scope.get("root_path", "").rstrip("/")
-        headers = {"Location": f"{base}/api/v1/commands/{answer.command}"}
-        return JSONResponse(Waiting(command=answer.command).model_dump(), 202, headers=headers)
-    return JSONResponse(make(answer.result).model_dump(mode="json"), status)
+def waiting(request: Request, command: int) -> Response:
+    """The response to an action that no scheduler has applied yet."""
+    base = request.scope.get("root_path", "").rstrip("/")
+    headers = {"Location": f"{base}/api/v1/commands/{command}"}
+    return JSONResponse(Waiting(command=command).model_dump(), 202, headers=headers)

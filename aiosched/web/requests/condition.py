@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Header
 
-from aiosched.db.names.existing import Existing
+from aiosched.db.names.existing import IfExists
 
 
 async def _condition(
     if_none_match: Annotated[Literal["*"] | None, Header(description="only create: 409 if it exists already")] = None,
     if_match: Annotated[Literal["*"] | None, Header(description="only change: 404 if it does not exist")] = None,
-) -> Existing:
+) -> IfExists:
     if if_none_match:
-        return Existing.FAIL
-    return Existing.REQUIRE if if_match else Existing.OVERWRITE
+        return IfExists.FAIL
+    return IfExists.REQUIRE if if_match else IfExists.OVERWRITE
 
 
-TheCondition = Annotated[Existing, Depends(_condition)]
+TheCondition = Annotated[IfExists, Depends(_condition)]

@@ -14,20 +14,20 @@ import msgspec
 from aiosched.core.access.roles import Role
 from aiosched.core.requests.requests import Clear, TaskChange
 from aiosched.errors import Refused
-from aiosched.web.auth.sight import Sight
+from aiosched.web.auth.visibility import Visible
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server.problems import Problem
 
 NAMED: Final = 1_000  # dependents that an answer names; with more, not all can be checked
 
 
-async def check_dependents(request_client: RequestClient, sight: Sight, dag_id: str, request: Clear) -> None:
+async def check_dependents(request_client: RequestClient, visible: Visible, dag_id: str, request: Clear) -> None:
     """Raise Problem 403 if the request would clear tasks of a DAG for which the sender is not operator."""
-    if sight.person.role >= Role.OPERATOR or not request.dependents or request.dry_run:
+    if visible.person.role >= Role.OPERATOR or not request.dependents or request.dry_run:
         return
-    dependents = (await seen_preview(request_client, sight, dag_id, request)).get("dependents") or ()
+    dependents = (await seen_preview(request_client, visible, dag_id, request)).get("dependents") or ()
     others = {each["dag_id"] for each in dependents} - {dag_id}
-    allowed = [await sight.may(other, Role.OPERATOR) for other in sorted(others)]
+    allowed = [await visible.may(other, Role.OPERATOR) for other in sorted(others)]
     if len(dependents) >= NAMED or not all(allowed):
         raise Problem(
             403,
@@ -36,18 +36,20 @@ async def check_dependents(request_client: RequestClient, sight: Sight, dag_id: 
         )
 
 
-async def seen_preview(request_client: RequestClient, sight: Sight, dag_id: str, request: TaskChange) -> dict[str, Any]:
+async def seen_preview(
+    request_client: RequestClient, visible: Visible, dag_id: str, request: TaskChange
+) -> dict[str, Any]:
     """What a request would affect. A refusal because of other DAGs does not name them. Raises NotFound and Refused."""
     try:
         return await request_client.preview(request, dag_id)
     except Refused:
-        if sight.is_whole or not isinstance(request, Clear) or not request.dependents:
+        if visible.is_whole or not isinstance(request, Clear) or not request.dependents:
             raise
         await request_client.preview(msgspec.structs.replace(request, dependents=False), dag_id)
         raise Refused("Markers lead too far, through DAGs that you may not see: send `dependents: false`.") from None
 
 
-def seen_dependents(answer: Mapping[str, Any], sight: Sight) -> list[Any]:
+def seen_dependents(answer: Mapping[str, Any], visible: Visible) -> list[Any]:
     """The dependents in an answer that can be seen."""
     found = answer.get("dependents") or []
-    return [each for each in found if isinstance(each, Mapping) and sight.sees(each.get("dag_id"))]
+    return [each for each in found if isinstance(each, Mapping) and visible.sees(each.get("dag_id"))]

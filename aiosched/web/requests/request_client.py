@@ -1,11 +1,12 @@
 """The API's access to the database, the settings, and the owners of DAGs.
 
-A request becomes a row of the command inbox, so it is applied by whichever scheduler owns the DAG, survives a crash,
+A request becomes a row of the inbox, so it is applied by whichever scheduler owns the DAG, survives a crash,
 and is in the audit log; a preview only reads. Source: docs/architecture.md, "Who writes what".
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any, Final, cast
 
@@ -18,7 +19,8 @@ from aiosched.config import Settings
 from aiosched.core.requests import requests
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.inbox import OwnerAnswer, ask_owner
+from aiosched.db.statements.inbox import OwnerAnswer, ask_owner, ask_owner_many
+from aiosched.errors import AioschedError
 from aiosched.remote.folder import RemoteFolder, open_folder
 from aiosched.remote.logs import AttemptLogs
 from aiosched.scheduler.requests.preview import preview
@@ -32,7 +34,8 @@ class RequestClient:
     """One for each web application."""
 
     def __init__(self, db: Database, settings: Settings, *, clock: Clock | None = None) -> None:
-        self.db, self.settings = db, settings
+        self.db: Database = db
+        self.settings: Settings = settings
         self.clock: Clock = clock or SystemClock()
 
     @cached_property
@@ -51,9 +54,7 @@ class RequestClient:
         """The backends of secrets."""
         return backends_of(self.settings)
 
-    async def ask(
-        self, request: requests.Request, dag_id: str | None, *, by: Principal, reason: str | None = None
-    ) -> OwnerAnswer:
+    async def ask(self, request: requests.Request, dag_id: str | None, *, by: Principal) -> OwnerAnswer:
         """Send a request to the owner of `dag_id` (None: of an asset) and wait a few seconds for the answer.
 
         Raises NotFound, Refused or InternalError with the owner's message.
@@ -64,7 +65,19 @@ class RequestClient:
             dag_id,
             requested_by=by.requested_by,
             timeout=ANSWER_SECONDS,
-            reason=reason,
+            keyring=Keyring.of(self.settings),
+        )
+
+    async def ask_many(
+        self, asked: Sequence[requests.Request], dag_id: str, *, by: Principal
+    ) -> list[OwnerAnswer | AioschedError]:
+        """As `ask`, for many requests of one kind with one reason; of one that is refused the error."""
+        return await ask_owner_many(
+            self.db,
+            asked,
+            dag_id,
+            requested_by=by.requested_by,
+            timeout=ANSWER_SECONDS,
             keyring=Keyring.of(self.settings),
         )
 
@@ -74,7 +87,7 @@ class RequestClient:
         return await preview(self.db, dag_id, request, now=self.clock.now(), max_backfill_runs=most)
 
 
-def _request_client(request: Request) -> RequestClient:
+async def _request_client(request: Request) -> RequestClient:
     return cast("RequestClient", request.app.state.request_client)
 
 

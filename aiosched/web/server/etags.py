@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _MARK: Final = "changes_rarely"
 
 
-def _mark(request: Request) -> None:
+async def _mark(request: Request) -> None:
     setattr(request.state, _MARK, True)
 
 

@@ -19,7 +19,8 @@ from prometheus_client.registry import Collector
 
 from aiosched.db.people.pools import Pool, list_pools
 from aiosched.db.queries.quarantine_queries import count_quarantined
-from aiosched.db.queries.status import ParsingSummary, SchedulerRow, count_on_engines, list_schedulers, parsing_summary
+from aiosched.db.queries.schedulers import SchedulerRow, count_on_engines, list_schedulers
+from aiosched.db.queries.status import ParsingSummary, parsing_summary
 from aiosched.db.server.engine import Database
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST

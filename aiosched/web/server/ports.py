@@ -24,16 +24,16 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket on `port` or the next free port after it; port 0: any.
+def bind(host: str, port: int, *, is_chosen: bool = False) -> socket.socket:
+    """A listening socket on `port`, or, unless somebody has chosen it, on the next free one; port 0: any.
 
-    Raises ConfigError for an address that is not this machine's, and if no port is free.
+    Raises ConfigError for an address that is not this machine's, and if no such port is free.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise ConfigError(f"web.host = {host!r} is no address of this machine: {error.strerror or error}.") from None
-    tried = range(port, min(port + _PORTS_TRIED, 65536)) if port else (0,)
+    tried = range(port, min(port + _PORTS_TRIED, 65536)) if port and not is_chosen else (port,)
     for candidate in tried:
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -47,6 +47,11 @@ def bind(host: str, port: int) -> socket.socket:
             raise ConfigError(f"web.host = {host!r} cannot be listened on: {error.strerror}.") from None
         sock.setblocking(False)
         return sock
+    if is_chosen:
+        raise ConfigError(
+            f"Port {port} of {host} is in use, or not for this user. Stop what listens there, choose another port with "
+            "--port, or leave web.port out to have a free one taken."
+        )
     raise ConfigError(f"No port from {tried[0]} to {tried[-1]} can be had on {host}. Choose another with --port.")
 
 

@@ -7,13 +7,13 @@ status here, so endpoints raise the same errors as the rest of aiosched.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
@@ -24,7 +24,7 @@ from aiosched.core.audit.kinds import AuditKind, Result
 from aiosched.db.audit.entries import NewEntry
 from aiosched.db.audit.repeated import record_repeated
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import DRIVER_ERRORS, explain
+from aiosched.db.server.failures import DRIVER_ERRORS, explain, is_of_database, unwrapped
 from aiosched.errors import (
     AioschedError,
     ConfigError,
@@ -37,7 +37,7 @@ from aiosched.errors import (
     TimedOut,
 )
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
 _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
@@ -135,6 +135,11 @@ async def _note_refusal(db: Database, request: Request, problem: Problem) -> Non
         logger.warning("the audit log has no entry of a refusal (%s of %s): %s", about, actor().who, error)
 
 
+def _is_opened(request: Request) -> bool:
+    """Whether a browser asks for something that it is going to show; clients and scripts of pages ask for no HTML."""
+    return request.method == "GET" and "text/html" in request.headers.get("accept", "")
+
+
 def _words(error: Mapping[str, Any]) -> str:
     if error["type"] == "string_pattern_mismatch" and "\0" in error["input"]:
         return "contains a NUL character, which PostgreSQL cannot store"
@@ -144,38 +149,45 @@ def _words(error: Mapping[str, Any]) -> str:
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ProblemDetails, "description": "An error"}}
 
 
-def install(app: FastAPI, db: Database) -> None:
+def install(app: FastAPI, db: Database, *, login_page: Callable[[Request], Response] | None = None) -> None:
     """Make `app` answer every error as a problem, and leave an entry in the audit log of what is forbidden.
 
-    `app.state.api` has the routes of its API, without those of pages.
+    `app.state.api` has the routes of its API, without those of pages. `login_page` is the answer for somebody who opens
+    an address in a browser without being logged in, as a link to a file.
     """
 
-    async def ours(request: Request, error: Exception) -> JSONResponse:
+    async def ours(request: Request, error: Exception) -> Response:
         problem = error if isinstance(error, Problem) else problem_of(error)
+        if problem.status == 401 and login_page is not None and _is_opened(request):
+            return login_page(request)
         if problem.status == 403 and actor() != PROCESS:
             await _note_refusal(db, request, problem)
         return problem.response()
 
-    async def unusable(_: Request, error: Exception) -> JSONResponse:
+    async def unusable(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         fields = [Field(where=".".join(map(str, e["loc"])), message=_words(e)) for e in error.errors()]
         detail = "; ".join(f"{field.where}: {field.message}" for field in fields[:3])
         return Problem(422, "unusable-request", detail, fields=fields).response()
 
-    async def plain(request: Request, error: Exception) -> JSONResponse:
+    async def plain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 405 and (problem := wrong_method(request)) is not None:
             return problem.response()
         code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
         return Problem(error.status_code, code, str(error.detail), headers=error.headers).response()
 
-    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
+    async def unforeseen(request: Request, error: Exception) -> Response:
         logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return problem_of(error).response()
 
-    async def of_the_database(request: Request, error: Exception) -> JSONResponse:
-        explained = explain(error, db.dsn)
-        return await (unforeseen(request, error) if explained is None else ours(request, explained))
+    async def of_the_database(request: Request, error: Exception) -> Response:
+        if not is_of_database(error):  # a connection to something else is one, too
+            return await unforeseen(request, error)
+        if (explained := explain(error, db.dsn)) is None:
+            logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            explained = DatabaseError(f"PostgreSQL at {db.where} refuses this: {unwrapped(error)}")
+        return await ours(request, explained)
 
     for kind in (*DRIVER_ERRORS, DBAPIError, ConnectionError):
         app.add_exception_handler(kind, of_the_database)

@@ -1,14 +1,16 @@
 // The app shell: navigation, routing, login, toasts, keyboard help.
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
-import { logInByLink, loginNeeded, me, meError, post, whoAmI } from "./lib/api.js";
+import { logInByLink, loginNeeded, me, meError, post, tellTabs, whoAmI } from "./lib/api.js";
+import "./lib/downloads.js";
+import { forgetDrafts, hasDrafts } from "./lib/drafts.js";
 import { isStale, streamState } from "./lib/freshness.js";
 import { useKey } from "./lib/keys.js";
-import { startLive } from "./lib/live.js";
+import { startLive, stopLive } from "./lib/live.js";
 import { go, here, href, match, query, setQuery } from "./lib/router.js";
 import { density, setDensity, setTheme, theme } from "./lib/theme.js";
 import { switchZone, zone, zoneName } from "./lib/time.js";
 import { PAGES, ROUTES, SECTIONS } from "./navigation.js";
-import { Login } from "./pages/login.js";
+import { isInPlace, Login } from "./pages/login.js";
 import { Banner } from "./parts/banner.js";
 import { Empty, Failure, Loading, Page } from "./parts/basics.js";
 import { Toasts, toast } from "./parts/dialog.js";
@@ -31,9 +33,19 @@ const NotFound = () => html`
   <//>
 `;
 
+const Opened = () => html`
+  <main class="main">
+    <${Empty} title="You are logged in">
+      What this address has is opened now; a file is among your downloads. <a href=${href("/")}>Go home</a>
+    <//>
+  </main>
+`;
+
 async function logOut() {
   try {
     const { provider } = await post("logout");
+    forgetDrafts();
+    tellTabs();
     if (provider) location.assign(provider);
     else location.reload();
   } catch (error) {
@@ -170,10 +182,13 @@ function App() {
   const before = useRef(user);
   useEffect(() => {
     if (!user) return;
-    if (before.current) toast(`You are now logged in as ${user}.`);
+    if (loginNeeded.value) return void stopLive();
+    if (isInPlace) return location.reload();
+    if (before.current && before.current !== user) toast(`You are now logged in as ${user}.`);
+    if (hasDrafts()) toast("What you had entered, but for secrets, is there when you open the dialog again.");
     before.current = user;
     startLive();
-  }, [user]);
+  }, [user, loginNeeded.value]);
   if (loginNeeded.value) return html`<${Login} />`;
   if (!me.value)
     return html`
@@ -181,6 +196,7 @@ function App() {
         ${meError.value ? html`<${Failure} error=${meError.value} retry=${whoAmI} />` : html`<${Loading} />`}
       </main>
     `;
+  if (isInPlace) return html`<${Opened} />`;
   const found = match(ROUTES, here.value.path);
   const page = found ? html`<${found.page} key=${here.value.path} ...${found.params} />` : html`<${NotFound} />`;
   return html`

@@ -21,15 +21,16 @@ _UNKNOWN: Final = " Whether this change was stored is not known: look before you
 
 
 class DatabaseGate:
-    """ASGI middleware. An answer that has begun is left to its endpoint."""
+    """ASGI middleware for addresses that begin with `gated`. An answer that has begun is left to its endpoint."""
 
-    def __init__(self, app: ASGIApp, *, watch: DatabaseWatch) -> None:
-        self._app, self._watch = app, watch
+    def __init__(self, app: ASGIApp, *, watch: DatabaseWatch, gated: tuple[str, ...] = _GATED) -> None:
+        self._app, self._watch, self._gated = app, watch, gated
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _path(scope).startswith(_GATED):
+        if scope["type"] != "http" or not _path(scope).startswith(self._gated):
             await self._app(scope, receive, send)
             return
+        await self._watch.told()
         if self._watch.outage is not None:
             await _refuse(scope, receive, send, self._watch.detail)
             return

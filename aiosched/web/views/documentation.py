@@ -13,7 +13,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-import aiosched
+from aiosched.version import __version__
 from aiosched.web.auth.access import Role, allow
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.static_file import answer_with, find_file
@@ -60,7 +60,7 @@ async def page(request: Request, path: str) -> Response:
     """A file of the site. A request with its ETag is answered by 304."""
     folder = site()
     if folder is None:
-        text = _NOT_BUILT.format(version=html.escape(aiosched.__version__))
+        text = _NOT_BUILT.format(version=html.escape(__version__))
         return HTMLResponse(text, status_code=200 if path in ("", "index.html") else 404)
     wanted = find_file(folder, path or "index.html")
     if wanted is None:

@@ -5,6 +5,7 @@ Source: docs/operations.md, "Health".
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +14,15 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 
-from aiosched.db.queries.status import ParsingSummary, SchedulerRow, list_schedulers, parsing_summary
+from aiosched.db.queries.schedulers import SchedulerRow, list_schedulers
+from aiosched.db.queries.status import ParsingSummary, parsing_summary
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import DRIVER_ERRORS
 from aiosched.db.server.schema_version import check_schema
+from aiosched.db.statements.parsers import ParserRemark, Severity, is_read, list_parsers, remarks_on
 from aiosched.errors import DatabaseError
+
+logger: Final = logging.getLogger(__name__)
 
 # What may happen to a question to the database while it is not healthy.
 DATABASE_FAILURES: Final = (
@@ -68,14 +73,20 @@ async def examine(db: Database) -> Health:
         seconds = time.perf_counter() - began
         schedulers = await list_schedulers(db)
         parsing = await parsing_summary(db)
+        async with db.acquire() as conn:
+            remarks = remarks_on(await list_parsers(conn), is_read=await is_read(conn), files=parsing.files)
     except DATABASE_FAILURES as error:
         return without_database(error)
+    except Exception as error:  # of this server, which can only say so
+        logger.exception("the health of the fleet cannot be read")
+        text = f"this server cannot read it: {type(error).__name__}: {error}"
+        return _unknown(HealthPart(Status.UNHEALTHY, text, "the log of this server has the details"))
     return Health(
         {
             "database": HealthPart(Status.HEALTHY, f"answers in {seconds * 1000:.1f} ms, its schema is current"),
             "schedulers": _schedulers(schedulers),
             "executors": _executors(schedulers),
-            "parser": _parser(parsing),
+            "parser": _parser(parsing, remarks),
         },
         schedulers,
     )
@@ -83,7 +94,10 @@ async def examine(db: Database) -> Health:
 
 def without_database(error: BaseException) -> Health:
     """What can be said while the database does not answer."""
-    broken = HealthPart(Status.UNHEALTHY, str(error), "check that PostgreSQL runs, and run aiosched db check")
+    return _unknown(HealthPart(Status.UNHEALTHY, str(error), "check that PostgreSQL runs, and run aiosched db check"))
+
+
+def _unknown(broken: HealthPart) -> Health:
     unknown = HealthPart(Status.UNKNOWN, "the database must answer first")
     return Health({"database": broken, "schedulers": unknown, "executors": unknown, "parser": unknown})
 
@@ -100,10 +114,19 @@ def _schedulers(rows: Sequence[SchedulerRow]) -> HealthPart:
             f"the event loop is blocked: {', '.join(stalled)}",
             "the scheduler's log names the line that blocks it; restart it if it does not recover",
         )
+    if troubled := [f"{row.name} ({row.trouble})" for row in alive if row.trouble]:
+        status = Status.UNHEALTHY if len(troubled) == len(alive) else Status.DEGRADED
+        return HealthPart(
+            status,
+            f"an unforeseen error keeps {', '.join(troubled)} from its work",
+            "its log has the details; it tries again, and ends after five minutes, to be started again",
+        )
     if dead := sorted(row.name for row in rows if not row.alive):
         return HealthPart(
             Status.DEGRADED, f"no heartbeat from {', '.join(dead)}", "the others take over; look at that machine"
         )
+    if remarks := [text for row in alive for text in row.remarks]:
+        return HealthPart(Status.DEGRADED, "; ".join(remarks), "aiosched doctor")
     oldest = max(row.lease_age for row in alive)
     return HealthPart(Status.HEALTHY, f"{len(alive)} alive, the oldest lease is {oldest:.1f} s old")
 
@@ -116,8 +139,13 @@ def _executors(rows: Sequence[SchedulerRow]) -> HealthPart:
     return HealthPart(Status.HEALTHY, f"{kinds}: {sum(row.slots for row in alive)} slots")
 
 
-def _parser(summary: ParsingSummary) -> HealthPart:
-    what = f"{_counted(summary.dags, 'DAG')} in {_counted(summary.files, 'file')}"
+def _parser(summary: ParsingSummary, remarks: Sequence[ParserRemark]) -> HealthPart:
+    for severity, status in ((Severity.BROKEN, Status.UNHEALTHY), (Severity.ATTENTION, Status.DEGRADED)):
+        if found := [remark for remark in remarks if remark.severity is severity]:
+            return HealthPart(status, "; ".join(remark.text for remark in found), found[0].fix)
+    what = "; ".join(
+        [f"{_counted(summary.dags, 'DAG')} in {_counted(summary.files, 'file')}", *(remark.text for remark in remarks)]
+    )
     if summary.errors:
         return HealthPart(
             Status.DEGRADED, f"{summary.errors} of {summary.files} files have errors", "aiosched dags errors"

@@ -28,19 +28,21 @@ import msgspec
 
 from aiosched.clock import Clock, SystemClock
 from aiosched.core.values.states import TaskState
-from aiosched.db.access.sight import Seen
+from aiosched.db.access.visibility import Seen
 from aiosched.db.queries import live_queries
 from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
-from aiosched.db.queries.status import read_schedulers
+from aiosched.db.queries.schedulers import read_schedulers
 from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
-from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.failures import is_of_database
 from aiosched.db.statements import inbox, run_changes
+from aiosched.errors import DatabaseUnreachable
+from aiosched.timeouts import clean_up_timeout
 from aiosched.web.views.database_watch import DatabaseWatch
 from aiosched.web.views.live_status import STATUS_SECONDS, LiveStatus
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _KEPT: Final = 2_000  # patches that are kept for browsers that reconnect
 QUEUED: Final = 500  # patches that may queue up for a slow browser
@@ -49,6 +51,8 @@ _WATCH_AGAIN: Final = 20.0
 POLL_INTERVAL: Final = 2.0  # seconds between polls of the fleet
 ASK_SECONDS: Final = 15.0  # between two questions about what a user may see
 AGAIN_SECONDS: Final = 2.0
+READ_SECONDS: Final = 10.0  # that one read may take, or the way to the database; then it begins anew
+CLOSE_SECONDS: Final = 1.0
 MOST_TASKS: Final = 20_000  # instances of a watched run that are compared
 MOST_PATCHED: Final = 500  # changed instances in one patch; for more, the browser reads the run again
 _NO_DAG: Final = ""  # no DAG has this id: only for those who see everything
@@ -223,14 +227,18 @@ class Hub:
     # -- hearing ----------------------------------------------------------------------------
 
     async def _listen(self) -> None:
-        """Listen to the database and send changes, as long as there are subscribers."""
+        """Listen to the database and send changes, as long as there are subscribers, whatever fails.
+
+        Pages that are told that all is well rely on it: they would show old data for ever.
+        """
         while self._subscribers:
             try:
                 await self._listen_once()
             except Exception as error:
-                if not is_retryable(error):
-                    raise
-                logger.warning("live changes: %s", error)
+                if is_of_database(error):
+                    logger.warning("live changes: %s", error)
+                else:
+                    logger.exception("live changes: reading them failed; they are read again")
                 self._has_missed = True
                 await asyncio.sleep(AGAIN_SECONDS)
                 await self._watch.until_it_answers()
@@ -240,19 +248,22 @@ class Hub:
         self._quarantine = []
 
     async def _listen_once(self) -> None:
-        conn = self._conn = await self._db.connect(application_name="aiosched live changes")
+        async with asyncio.timeout(READ_SECONDS):
+            conn = self._conn = await self._db.connect(application_name="aiosched live changes")
         try:
-            await conn.add_listener(run_changes.RUNS_CHANNEL, self._receive_runs)
-            await conn.add_listener(inbox.NOTIFY_CHANNEL, self._receive_changes)
-            await conn.add_listener(request_answers.APPLIED_CHANNEL, self._receive_answers)
+            async with asyncio.timeout(READ_SECONDS):
+                await conn.add_listener(run_changes.RUNS_CHANNEL, self._receive_runs)
+                await conn.add_listener(inbox.NOTIFY_CHANNEL, self._receive_changes)
+                await conn.add_listener(request_answers.APPLIED_CHANNEL, self._receive_answers)
             conn.add_termination_listener(lambda *_: self._awake.set())
             loop = asyncio.get_running_loop()
             watch_at = poll_at = loop.time()
             while self._subscribers:
                 if conn.is_closed():
-                    raise ConnectionResetError("the connection that listens was closed")
+                    raise DatabaseUnreachable("the connection that listens was closed")
                 if loop.time() >= watch_at:
-                    await run_changes.watch(conn)
+                    async with asyncio.timeout(READ_SECONDS):
+                        await run_changes.watch(conn)
                     watch_at = loop.time() + _WATCH_AGAIN
                     self.listening.set()
                     if self._has_missed:
@@ -260,11 +271,13 @@ class Hub:
                         self._states.clear()
                         self._send({"kind": "reset"})
                 if loop.time() >= poll_at:
-                    await self._publish_fleet(conn)
-                    await self._publish_quarantine(conn)
+                    async with asyncio.timeout(READ_SECONDS):
+                        await self._publish_fleet(conn)
+                        await self._publish_quarantine(conn)
                     poll_at = loop.time() + POLL_INTERVAL
                 self._awake.clear()
-                await self._publish_changes()
+                async with asyncio.timeout(READ_SECONDS):
+                    await self._publish_changes()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_INTERVAL):
                         await self._awake.wait()
@@ -272,8 +285,11 @@ class Hub:
         finally:
             self.listening.clear()
             self._conn = None
-            with contextlib.suppress(OSError):
-                await conn.close(timeout=1.0)
+            try:
+                async with clean_up_timeout(CLOSE_SECONDS):  # with a statement under way its own timeout does not hold
+                    await conn.close(timeout=CLOSE_SECONDS)
+            except Exception:  # it is of no use any more, and what ended it is told
+                conn.terminate()
 
     def _receive_runs(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         keys = run_changes.read_runs(payload)

@@ -1,5 +1,6 @@
-"""What every open page is told about its own data, again and again: whether the database answers, and whether a
-scheduler runs. A page that is told nothing for some seconds knows that it has lost the server.
+"""What every open page is told about its own data, again and again: whether the database answers, whether a scheduler
+runs, and whether the machines of schedulers differ. A page that is told nothing for some seconds knows that it has
+lost the server.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from aiosched.clock import Clock
-from aiosched.db.queries.status import SchedulerRow
+from aiosched.db.queries.schedulers import SchedulerRow
 from aiosched.web.views.database_watch import DatabaseWatch
 
 STATUS_SECONDS: Final = 1.5  # between two messages; a page waits for three (web/ui/lib/freshness.js)
@@ -33,18 +34,22 @@ class LiveStatus:
     def __init__(self, watch: DatabaseWatch, clock: Clock) -> None:
         self._watch, self._clock = watch, clock
         self._fleet: tuple[FleetTrouble, datetime] | None = None
+        self._machines: tuple[list[str], datetime] | None = None  # how they differ, and since when
 
     def see(self, rows: Sequence[SchedulerRow]) -> bool:
         """Take over what was read of the schedulers; whether that changes what pages are told."""
-        found, before = fleet_trouble(rows), self._fleet
-        if found == (before[0] if before is not None else None):
-            return False
-        self._fleet = None if found is None else (found, self._clock.now())
-        return True
+        before = self._fleet, self._machines
+        found, remarks = fleet_trouble(rows), [text for row in rows for text in row.remarks]
+        if found != (self._fleet and self._fleet[0]):
+            self._fleet = None if found is None else (found, self._clock.now())
+        if remarks != (self._machines[0] if self._machines else []):
+            since = self._machines[1] if self._machines else self._clock.now()
+            self._machines = (remarks, since) if remarks else None
+        return before != (self._fleet, self._machines)
 
     def forget(self) -> None:
         """The schedulers are not looked at any more."""
-        self._fleet = None
+        self._fleet = self._machines = None
 
     def message(self) -> bytes:
         """A server-sent event."""
@@ -52,4 +57,6 @@ class LiveStatus:
         facts: dict[str, Any] = {"kind": "status", "at": self._clock.now(), "database": outage, "schedulers": None}
         if self._fleet is not None and outage is None:
             facts["schedulers"] = {"trouble": self._fleet[0], "since": self._fleet[1]}
+        if self._machines is not None and outage is None:
+            facts["machines"] = {"texts": self._machines[0], "since": self._machines[1]}
         return b"event: status\ndata: " + msgspec.json.encode(facts) + b"\n\n"

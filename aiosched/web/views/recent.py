@@ -13,7 +13,7 @@ KEPT_SECONDS: Final = 1.0
 
 
 class Recent(Generic[T]):
-    """The result of `make`, at most `KEPT_SECONDS` old. `monotonic` is the clock, in seconds."""
+    """The result of `make`, kept for `KEPT_SECONDS`. `monotonic` is the clock, in seconds."""
 
     def __init__(self, make: Callable[[], Awaitable[T]], monotonic: Callable[[], float] = time.monotonic) -> None:
         self._make, self._monotonic = make, monotonic
@@ -25,6 +25,6 @@ class Recent(Generic[T]):
         async with self._making:
             if self._found is None or self._monotonic() - self._found[0] >= KEPT_SECONDS:
                 self._found = None
-                began = self._monotonic()
-                self._found = began, await self._make()
+                made = await self._make()
+                self._found = self._monotonic(), made  # those who have waited meanwhile get it, too
             return self._found[1]

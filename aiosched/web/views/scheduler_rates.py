@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from aiosched.db.queries.status import SchedulerRow
+from aiosched.db.queries.schedulers import SchedulerRow
 
 WINDOW: Final = timedelta(minutes=2)
 _SHORTEST: Final = timedelta(seconds=4)  # younger samples say too little

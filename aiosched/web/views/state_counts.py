@@ -24,6 +24,16 @@ async def read_counts(db: Database, runs: Sequence[RunRow]) -> dict[int, Counts]
     return found
 
 
+async def read_mapped_counts(db: Database, run: RunRow) -> Counts:
+    """The states of the instances of each mapped task of a run."""
+    found: Counts = defaultdict(Counter)
+    if cells := await run_queries.read_mapped_cells(db, run.key):
+        names = (await run_queries.read_task_ids(db, {run.version_key}))[run.version_key]
+        for cell in cells:
+            found[shown_task(names, cell.task_index)][shown_state(cell.state)] += cell.number
+    return found
+
+
 def groups_around(spec: DagSpec) -> dict[str, list[str]]:
     """The groups of each task, the innermost first."""
     parents = {group.group_id: group.parent_id for group in spec.groups}

@@ -40,6 +40,19 @@ async def page(request: Request, path: str) -> Response:
         raise wrong_method(request) or Problem(
             404, "not-found", f"The API has no address /{path}; see /api/v1/openapi.json."
         )
+    return _page(request)
+
+
+def login_page(request: Request) -> Response:
+    """The UI's page in place of what somebody has opened who is not logged in: after a login it opens it again.
+
+    The status stays 401, so a browser that was to save the answer saves nothing.
+    """
+    return _page(request, status=401)
+
+
+def _page(request: Request, *, status: int = 200) -> Response:
     base = html.escape(request.scope.get("root_path", "").rstrip("/") + "/", quote=True)
     text = (FOLDER / "index.html").read_text(encoding="utf-8").replace("{base}", base)
-    return HTMLResponse(text, headers={"Cache-Control": "no-cache"})
+    text = text.replace("{status}", str(status))
+    return HTMLResponse(text, status, headers={"Cache-Control": "no-cache", "Vary": "Accept"})

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aiosched.core.values.messages import Attempt
-from aiosched.executors.attempt.log_files import log_path
+from aiosched.core.values.unwritten import UnwrittenLog
 from aiosched.remote import pending
+from aiosched.remote.log_files import log_path
 from aiosched.remote.plain_files import create_plain
 
 
@@ -27,11 +28,22 @@ class ReceivedLogs:
         paths = [log_path(self._folder, attempt) for attempt in attempts]
         return await asyncio.to_thread(lambda: list(map(_size, paths)))
 
-    async def write(self, attempt: Attempt, offset: int, data: bytes) -> None:
-        """Write a part at its place; the same part may come again. What is beyond the limit is dropped."""
-        data = data[: max(self._most - offset, 0)]
-        if data:
-            await asyncio.to_thread(self._write, log_path(self._folder, attempt), offset, data)
+    async def write(self, attempt: Attempt, offset: int, data: bytes) -> UnwrittenLog | None:
+        """Write a part at its place; the same part may come again. What is beyond the limit is dropped.
+
+        Returns what could not be written, if there is some: this part, and the parts before that are not there.
+        """
+        data, path = data[: max(self._most - offset, 0)], log_path(self._folder, attempt)
+        if not data:
+            return None
+        try:
+            await asyncio.to_thread(self._write, path, offset, data)
+        except OSError as error:
+            unwritten = UnwrittenLog(error)
+            unwritten.add(data)
+            unwritten.lost = max(offset + len(data) - await asyncio.to_thread(_size, path), 0)
+            return unwritten
+        return None
 
     def _write(self, path: Path, offset: int, data: bytes) -> None:
         if self._uploaded:
@@ -48,5 +60,5 @@ class ReceivedLogs:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except OSError:
         return 0

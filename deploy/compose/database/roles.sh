@@ -4,8 +4,10 @@
 # It can run again: to set new passwords, and on a volume of a compose file whose role `aiosched` was a superuser.
 set -eu
 
-psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" \
-  --set owner="$OWNER_PASSWORD" --set scheduler="$SCHEDULER_PASSWORD" --set web="$WEB_PASSWORD" <<'SQL'
+psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'
+\set owner `cat /run/secrets/owner_password`
+\set scheduler `cat /run/secrets/scheduler_password`
+\set web `cat /run/secrets/web_password`
 SELECT format('CREATE ROLE %I LOGIN', name)
   FROM unnest(ARRAY['aiosched_owner', 'aiosched_scheduler', 'aiosched_web']) AS name
  WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) \gexec

@@ -14,7 +14,7 @@ from typing import Literal
 from tests.faults.campaign.engine_faults import one_after_the_other
 from tests.faults.campaign.engine_parts import CeleryOnRabbitMQ, CeleryOnRedis, Dask, Engine, Pods
 from tests.faults.campaign.proxy import Cut, Silence
-from tests.faults.campaign.stage import Inject, Setting, Stage
+from tests.faults.campaign.stage import OWNING, Inject, Setting, Stage
 from tests.faults.campaign.troubles import JUMPY, TROUBLES
 from tests.faults.campaign.workload import Workload
 
@@ -90,9 +90,8 @@ def takeovers(size: Size) -> tuple[Setting, Workload, Inject]:
 
     async def inject(stage: Stage) -> None:
         for _ in range(size.faults):
-            if stage.over.is_set():
+            if (victim := await stage.victim(OWNING)) is None:
                 return
-            victim = stage.dice.choice(await stage.owners())
             await stage.kill(victim)
             await stage.rest(size.gap)
             await victim.start()
@@ -118,8 +117,7 @@ def freezes(size: Size) -> tuple[Setting, Workload, Inject]:
 
 def _stops(size: Size, *, whole: bool) -> tuple[Workload, Inject]:
     async def inject(stage: Stage) -> None:
-        while stage.seen["pauses"] < size.faults and not stage.over.is_set():
-            victim = stage.dice.choice(await stage.members())
+        while stage.seen["pauses"] < size.faults and (victim := await stage.victim()) is not None:
             stage.pause(victim, whole=whole)
             is_long = stage.dice.random() < 0.5
             await stage.rest(size.lease * (stage.dice.uniform(1.3, 1.8) if is_long else stage.dice.uniform(0.1, 0.6)))
@@ -137,8 +135,8 @@ def usurpers(size: Size) -> tuple[Setting, Workload, Inject]:
     """
 
     async def inject(stage: Stage) -> None:
-        while stage.seen["usurped"] < size.faults and not stage.over.is_set():
-            await stage.usurp(stage.dice.choice(await stage.owners()))
+        while stage.seen["usurped"] < size.faults and (victim := await stage.victim(OWNING)) is not None:
+            await stage.usurp(victim)
             await stage.rest(stage.dice.uniform(0.5, 1.5) * size.gap)
 
     setting = Setting(schedulers=size.schedulers, lease=size.lease, awakening=size.lease / 3 + 0.5)

@@ -16,9 +16,9 @@ from tests.faults.campaign.stage import Stage
 
 async def kill_scheduler(stage: Stage) -> None:
     """SIGKILL for a scheduler while its attempts run: the next one adopts them."""
-    victim = stage.dice.choice(await stage.members())
-    await stage.kill(victim)
-    await victim.start()
+    if (victim := await stage.victim()) is not None:
+        await stage.kill(victim)
+        await victim.start()
 
 
 async def kill_worker(stage: Stage) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -14,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aiosched.db.crypto.keyring import new_key
 from tests.faults.campaign.fleet import Service, children
 from tests.faults.checker import Freeze
+from tests.ports import free_port
 
 WORKER_LEASE = 4.0  # seconds
 
@@ -117,6 +118,7 @@ class _Celery(Engine):
     def __init__(self, folder: Path, dsn: str) -> None:
         super().__init__(folder, dsn)
         self.settings["AIOSCHED__CELERY__BROKER"] = self.add_broker()
+        self.settings["AIOSCHED__CELERY__KEYS"] = new_key()
         for number in range(2):
             self.add("worker", "aiosched", "celery", "worker", "--slots", "2", "--hostname", f"worker{number}@here")
 
@@ -230,9 +232,3 @@ def _part(kind: str, number: int, folder: Path, command: Sequence[str], environm
     python = () if command[0].startswith("/") else (sys.executable, "-P", "-m")
     name = f"{kind.replace(' ', '-')}{number}"
     return Part(name, "", "", folder, dict(environment), kind=kind, command=(*python, *command))
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])

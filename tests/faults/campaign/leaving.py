@@ -1,6 +1,6 @@
 """What tasks start and leave behind, imported by the generated DAG files (as the module `leaving`).
 
-Loops in bash that get out of sight: in sessions of their own, one of them an orphan by a double fork. Each says every
+Loops in bash that get out of visible: in sessions of their own, one of them an orphan by a double fork. Each says every
 50 ms that it lives, in lines as those of recorder.py with the event `beat`, and nothing but a signal ends it.
 """
 
@@ -12,7 +12,7 @@ import subprocess
 from types import SimpleNamespace
 from typing import Any
 
-import recorder
+from tests.faults.campaign import recorder
 
 # FAULTS_OFFSET: what the wall clock is ahead of CLOCK_MONOTONIC, in nanoseconds.
 PROGRAM = r"""

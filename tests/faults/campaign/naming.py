@@ -73,7 +73,7 @@ async def read_names(dsn: str, services: Iterable[Service], dag_ids: Iterable[st
     quarantined, logged = _logged(services)
     async with await Database.open(dsn, application_name="faults") as db:
         async with db.acquire() as conn:
-            answered = await conn.fetch("SELECT id FROM command WHERE state <> 'waiting'")
+            answered = await conn.fetch("SELECT id FROM request WHERE state <> 'waiting'")
             files = await conn.fetch("SELECT file, error IS NOT NULL OR warnings <> '{}' FROM dag_file")
             held = await conn.fetch("SELECT dag_id, since FROM dag_quarantine WHERE tried_at IS NULL")
             ended = await conn.fetch(

@@ -301,7 +301,7 @@ async def request(p: Poisoner) -> None:
     dag_id = p.dice.choice([p.victim()] * 6 + [None, "nobody", "x" * 300])
     verb = p.dice.choice(VERBS)
     number = await p.conn.fetchval(
-        """INSERT INTO command (partition, dag_id, verb, args, requested_by)
+        """INSERT INTO request (partition, dag_id, verb, args, requested_by)
            VALUES (coalesce((SELECT partition FROM dag WHERE dag_id = $1), 7), $1, $2, $3::text::json, 'poison')
            RETURNING id""",
         dag_id, verb, document,

@@ -217,7 +217,7 @@ async def _judge_runs(postgres: Postgres, end: Any, result: Result) -> None:
         if count < span / EVERY - 1:
             result.violations.append(Violation("no_run_is_missing", f"{dag_id} has {count} runs in {span:.0f} s"))
     waiting = await postgres.ask(
-        """SELECT id, verb, dag_id FROM command
+        """SELECT id, verb, dag_id FROM request
             WHERE state = 'waiting' AND created_at < $1::timestamptz - interval '10 s'""", end
     )  # fmt: skip
     for number, verb, dag_id in waiting:
@@ -260,9 +260,9 @@ async def _noticed(postgres: Postgres) -> dict[str, int]:
     counts = {
         "DAGs in quarantine": "SELECT count(*) FROM dag_quarantine",
         "import errors": "SELECT count(*) FROM dag_file WHERE error IS NOT NULL",
-        "refused requests": "SELECT count(*) FROM command WHERE state = 'refused'",
-        "applied requests": "SELECT count(*) FROM command WHERE state = 'applied'",
-        "bugs in requests": "SELECT count(*) FROM command WHERE result::text LIKE '%hit a bug%'",
+        "refused requests": "SELECT count(*) FROM request WHERE state = 'refused'",
+        "applied requests": "SELECT count(*) FROM request WHERE state = 'applied'",
+        "bugs in requests": "SELECT count(*) FROM request WHERE result::text LIKE '%hit a bug%'",
     }
     found = {name: int(await postgres.value(query)) for name, query in counts.items()}
     return found | {"noticed": sum(found.values()) - found["applied requests"]}

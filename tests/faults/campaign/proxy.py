@@ -97,13 +97,13 @@ class Proxy:
         if self.delay:
             await asyncio.sleep(self.delay)
 
-    async def _serve(self, reader: asyncio.StreamReader, command_journal: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, side_journal: asyncio.StreamWriter) -> None:
         try:
             server = await asyncio.open_unix_connection(self.target)
         except OSError:
-            _reset(command_journal)
+            _reset(side_journal)
             return
-        link = _Link(self, (reader, command_journal), server)
+        link = _Link(self, (reader, side_journal), server)
         self._links.add(link)
         try:
             await link.run()
@@ -189,10 +189,10 @@ class _Link:
                 await self._to_client.drain()
 
 
-def _reset(command_journal: asyncio.StreamWriter) -> None:
+def _reset(side_journal: asyncio.StreamWriter) -> None:
     """Close with RST: the other end learns at once, and nothing buffered is sent."""
-    sock = command_journal.get_extra_info("socket")
+    sock = side_journal.get_extra_info("socket")
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    command_journal.transport.abort()
+    side_journal.transport.abort()

@@ -44,7 +44,7 @@ _STOP_SECONDS = 60.0  # that a scheduler may take to end in order
 
 # Log lines of the service that say what it noticed, and what we call it.
 NOTICED = {
-    "The lease of this scheduler is lost": "lost leases",
+    "This scheduler has lost its lease": "lost leases",
     "reading everything again": "recoveries",
 }
 
@@ -149,18 +149,22 @@ class Stage:
             await asyncio.sleep(0.02)
         return False
 
-    async def members(self) -> list[Service]:
-        """The schedulers that are members of the fleet and go on."""
-        pids = {row[0] for row in await self.postgres.ask(JOINED)}
-        return [s for s in self.services if s.alive and not s.paused and s.pid in pids]
+    async def members(self, those: str = JOINED) -> list[Service]:
+        """The schedulers that are members of the fleet and go on, or `those` of them (`OWNING`); waits for one.
 
-    async def owners(self) -> list[Service]:
-        """Members that own partitions; waits for one."""
-        while True:
-            pids = {row[0] for row in await self.postgres.ask(OWNING)}
-            if found := [service for service in await self.members() if service.pid in pids]:
+        There may be none for a while: those that were killed are starting. None at all when the work is over.
+        """
+        while not self.over.is_set():
+            pids = {row[0] for row in await self.postgres.ask(those)}
+            if found := [s for s in self.services if s.alive and not s.paused and s.pid in pids]:
                 return found
-            await asyncio.sleep(0.05)
+            await self.rest(0.05)
+        return []
+
+    async def victim(self, those: str = JOINED) -> Service | None:
+        """One of these members; None when the work is over."""
+        found = await self.members(those)
+        return self.dice.choice(found) if found else None
 
     async def all_joined(self) -> None:
         """Wait until every scheduler is a member."""

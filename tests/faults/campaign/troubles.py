@@ -80,7 +80,7 @@ async def no_connections(stage: Stage) -> None:
 
 async def locked_rows(stage: Stage) -> None:
     """Somebody holds locks on pools, runs or partitions for longer than statements wait for them."""
-    table = stage.dice.choice(["pool", "dag_run", "task_instance", "partition_lease", "command"])
+    table = stage.dice.choice(["pool", "dag_run", "task_instance", "partition_lease", "request"])
     await stage.postgres.ask("ALTER DATABASE aiosched SET lock_timeout = '300ms'")
     victim = stage.dice.choice(await stage.postgres.backends() or [0])
     await stage.postgres.ask("SELECT pg_terminate_backend($1)", victim)  # so that somebody has the setting
@@ -107,8 +107,7 @@ async def jump_clock(stage: Stage) -> None:
 
 async def kill_scheduler(stage: Stage) -> None:
     """SIGKILL for a scheduler, which is started again."""
-    if members := await stage.members():
-        victim = stage.dice.choice(members)
+    if (victim := await stage.victim()) is not None:
         await stage.kill(victim)
         await victim.start()
         await stage.joined(victim)

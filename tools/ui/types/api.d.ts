@@ -141,7 +141,17 @@ export interface components {
     Attention: {
       dag_id?: string | null;
       /** @enum {string} */
-      kind: "scheduler" | "quarantine" | "import_error" | "failed" | "paused" | "late" | "slow" | "pool" | "callback";
+      kind:
+        | "scheduler"
+        | "quarantine"
+        | "import_error"
+        | "failed"
+        | "paused"
+        | "late"
+        | "slow"
+        | "pool"
+        | "callback"
+        | "lost";
       pool?: string | null;
       run_id?: string | null;
       since?: string | null;
@@ -169,10 +179,18 @@ export interface components {
       token_id: number | null;
       who: string;
     };
-    /** @description A new backfill (null for a dry run), and what happens to each date. */
+    /**
+     * @description A new backfill (null for a dry run), and what happens to each date.
+     *
+     *     `from` and `to` are the first and the last instant that were meant, with offsets of the DAG's time zone.
+     */
     BackfillAnswer: {
       dates: components["schemas"]["PlannedDate"][];
+      from?: string | null;
       id: number | null;
+      left_out?: components["schemas"]["LeftOut"] | null;
+      timezone?: string | null;
+      to?: string | null;
     };
     /** @description A backfill and the number of its runs in each state. Dates are inclusive. */
     BackfillResource: {
@@ -198,11 +216,6 @@ export interface components {
       map_index: number;
       task_id: string;
       tries: components["schemas"]["Segment"][];
-    };
-    /** @description The reason for a request. */
-    Because: {
-      /** @description the reason, for the audit log */
-      reason?: string | null;
     };
     /**
      * @description What to do to which runs or task instances, exactly to these.
@@ -420,6 +433,22 @@ export interface components {
       name: string;
       password: string;
     };
+    /**
+     * @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`.
+     *
+     *     `role` is the highest one that the user has anywhere, `everywhere` the one for all there is (null: none); `grants`
+     *     say where the others hold, as `operator@team:sales`.
+     */
+    CurrentUser: {
+      csrf?: string | null;
+      everywhere: ("viewer" | "operator" | "editor" | "admin") | null;
+      grants: string[];
+      /** @enum {string} */
+      login: "none" | "token" | "password" | "oidc";
+      name: string;
+      /** @enum {string} */
+      role: "viewer" | "operator" | "editor" | "admin";
+    };
     /** @description What to change about a DAG. */
     DagChange: {
       is_paused: boolean;
@@ -431,7 +460,10 @@ export interface components {
       number: number;
       owners: components["schemas"]["OwnerCount"][];
     };
-    /** @description The same with the traceback of the error because of which the DAG is in quarantine. */
+    /**
+     * @description The same with the traceback of the error because of which the DAG is in quarantine, and why its file cannot be
+     *     imported.
+     */
     DagDetails: {
       active_runs: number;
       bundle: string | null;
@@ -440,6 +472,7 @@ export interface components {
       description: string | null;
       file: string | null;
       has_import_errors: boolean;
+      import_error: components["schemas"]["DagImportError"] | null;
       is_paused: boolean;
       is_stale: boolean;
       last_parsed_at: string | null;
@@ -453,6 +486,7 @@ export interface components {
       owner: string | null;
       quarantine: components["schemas"]["QuarantineDetails"] | null;
       schedule: string | null;
+      schedule_timezone: string | null;
       status: string;
       tags: string[];
       version: number | null;
@@ -475,8 +509,15 @@ export interface components {
       version: number;
       width: number;
     };
+    /** @description Why the DAG's file cannot be imported, on one line, and in which line of the file that is, if known. */
+    DagImportError: {
+      error: string;
+      line: number | null;
+    };
     /**
      * @description A DAG and its newest version. `quarantine` is null unless it is in quarantine.
+     *
+     *     `schedule_timezone` is the time zone whose clock the schedule follows (null: it follows none).
      *
      *     `bundle` and `bundle_version` are those of the newest version; see versions.
      */
@@ -501,9 +542,15 @@ export interface components {
       owner: string | null;
       quarantine: components["schemas"]["QuarantineResource"] | null;
       schedule: string | null;
+      schedule_timezone: string | null;
       status: string;
       tags: string[];
       version: number | null;
+    };
+    /** @description The version of the PostgreSQL, and what it lacks by the calendar of its project. */
+    DatabaseServer: {
+      missing: string | null;
+      version: string;
     };
     /** @description The runs of one day (UTC) by state, and the number of upcoming ones. */
     Day: {
@@ -514,6 +561,11 @@ export interface components {
       };
       /** Format: date */
       date: string;
+    };
+    /** @description A period in which a try waited for a trigger; `until` is null while it still waits. */
+    DeferredPeriod: {
+      since: string;
+      until: string | null;
     };
     /** @description Nodes and edges; `is_complete` is false if there are more than were asked for. */
     DependencyGraph: {
@@ -554,10 +606,19 @@ export interface components {
       task_id: string;
       try_number: number;
     };
-    /** @description The differences between two versions as unified diffs; empty without differences. */
+    /**
+     * @description The differences between two versions as unified diffs; empty without differences.
+     *
+     *     `source_changed`: whether the DAG's own file differs, also where the diff shows nothing of it; null: unknown.
+     *     `modules` are imported from the DAGs folder, and changed, added or removed; `modules_known` is false if that of one
+     *     version is unknown.
+     */
     Difference: {
+      module_changes: components["schemas"]["ModuleChange"][];
       modules: string[];
+      modules_known: boolean;
       source: string;
+      source_changed: boolean | null;
       spec: string;
     };
     /**
@@ -575,9 +636,10 @@ export interface components {
       at: string;
       name: string;
     };
-    /** @description How many sessions were ended. */
+    /** @description How many sessions were ended, and how many tokens of `POST /auth/token`. */
     EndedSessions: {
       ended: number;
+      tokens: number;
     };
     /** @description Where errors begin in a log: byte offsets, and line numbers from 0; at most 1,000. */
     ErrorLines: {
@@ -746,7 +808,11 @@ export interface components {
         [key: string]: number;
       };
     };
-    /** @description Why a DAG file cannot be imported: a summary, the code around the line, the traceback. */
+    /**
+     * @description Why a DAG file cannot be imported: a summary, the code around the line, the traceback.
+     *
+     *     `since`: when that began; `parsed_at`: the last parse, which has found the same.
+     */
     ImportProblem: {
       code_frame: string | null;
       dag_ids: string[];
@@ -754,6 +820,7 @@ export interface components {
       file: string;
       line: number | null;
       parsed_at: string | null;
+      since: string | null;
       traceback: string | null;
     };
     /** @description A param to fill in: its default (null if it is required), and the JSON schema of its values. */
@@ -809,6 +876,11 @@ export interface components {
       map_index: number;
       run_id: string;
       task_id: string;
+    };
+    /** @description From which date on a backfill leaves dates out, and why. */
+    LeftOut: {
+      logical_date: string;
+      reason: string;
     };
     /** @description A line of a log: its number, from 0 as in `LogBlocks`, and its text without colours. */
     LevelLine: {
@@ -917,25 +989,24 @@ export interface components {
       /** @default false */
       upstream: boolean;
     };
-    /**
-     * @description The current user. Requests that change something send `csrf` in `X-CSRF-Token`.
-     *
-     *     `role` is the highest one that the user has anywhere, `everywhere` the one for all there is (null: none); `grants`
-     *     say where the others hold, as `operator@team:sales`.
-     */
-    Me: {
-      csrf?: string | null;
-      everywhere: ("viewer" | "operator" | "editor" | "admin") | null;
-      grants: string[];
-      /** @enum {string} */
-      login: "none" | "token" | "password" | "oidc";
-      name: string;
-      /** @enum {string} */
-      role: "viewer" | "operator" | "editor" | "admin";
-    };
     /** @description Every scheduler that has published metrics. */
     MetricsSummary: {
       schedulers: components["schemas"]["SchedulerTempo"][];
+    };
+    /** @description What a version imports from the DAGs folder. `source` is null if it is not kept; `why` says what that means. */
+    Module: {
+      content_hash: string;
+      name: string;
+      source: string | null;
+      why: string | null;
+    };
+    /** @description A module that two versions do not have in common. `diff` is null if there is none; `why` says why. */
+    ModuleChange: {
+      /** @enum {string} */
+      change: "added" | "removed" | "changed";
+      diff: string | null;
+      name: string;
+      why: string | null;
     };
     /** @description The options that are chosen, one unless the question allows several, and values for params. */
     NewAnswer: {
@@ -948,7 +1019,11 @@ export interface components {
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
-    /** @description Past dates to run, both inclusive. `rerun` says which existing runs run again. */
+    /**
+     * @description Past dates to run, both inclusive; a date without a time is that whole day in the DAG's time zone.
+     *
+     *     `rerun` says which existing runs run again.
+     */
     NewBackfill: {
       /** @default false */
       backwards: boolean;
@@ -959,7 +1034,6 @@ export interface components {
       dag_id: string;
       /** @default false */
       dry_run: boolean;
-      /** Format: date-time */
       from_date: string;
       /** @default 10 */
       max_active_runs: number;
@@ -967,7 +1041,6 @@ export interface components {
       reason?: string | null;
       /** @default missing */
       rerun: components["schemas"]["Rerun"];
-      /** Format: date-time */
       to_date: string;
     };
     /** @description A connection to store; replaces the whole connection. A null team keeps the present one, an empty one is none. */
@@ -1009,14 +1082,44 @@ export interface components {
       conf: {
         [key: string]: unknown;
       };
+      debounce?: number | null;
+      expires?: string | null;
       logical_date?: string | null;
       partition_key?: string | null;
       /** @description the reason, for the audit log */
       reason?: string | null;
       run_after?: string | null;
       run_id?: string | null;
+      unique?: string | null;
       /** @default false */
       unpause: boolean;
+    };
+    /** @description Runs of one DAG to create. */
+    NewRuns: {
+      /** @description the reason, for the audit log */
+      reason?: string | null;
+      runs: components["schemas"]["RunOfBatch"][];
+      /** @default false */
+      unpause: boolean;
+    };
+    /** @description When a schedule starts runs, and their conf: one of `cron`, `every` and `at`. */
+    NewSchedule: {
+      at?: string | null;
+      /** @default false */
+      catchup: boolean;
+      /** @default {} */
+      conf: {
+        [key: string]: unknown;
+      };
+      cron?: string | null;
+      end?: string | null;
+      every?: number | null;
+      paused?: boolean | null;
+      /** @description the reason, for the audit log */
+      reason?: string | null;
+      start?: string | null;
+      /** @default UTC */
+      timezone: string;
     };
     /** @description A team to create, with its folders. */
     NewTeam: {
@@ -1144,6 +1247,10 @@ export interface components {
       items: components["schemas"]["RunResource"][];
       next_cursor?: string | null;
     };
+    Page_ScheduleResource_: {
+      items: components["schemas"]["ScheduleResource"][];
+      next_cursor?: string | null;
+    };
     Page_SessionResource_: {
       items: components["schemas"]["SessionResource"][];
       next_cursor?: string | null;
@@ -1243,6 +1350,12 @@ export interface components {
       /** @default about:blank */
       type: string;
     };
+    /** @description The number of values, their median and their 99th percentile in seconds (null without values). */
+    Quantiles: {
+      count: number;
+      p50: number | null;
+      p99: number | null;
+    };
     /** @description The same with the traceback of the last failure. */
     QuarantineDetails: {
       error: string;
@@ -1275,6 +1388,15 @@ export interface components {
       items: components["schemas"]["SlotUser"][];
       next_cursor: string | null;
       waiting: number;
+    };
+    /** @description The reason for a request. */
+    ReasonBody: {
+      /** @description the reason, for the audit log */
+      reason?: string | null;
+    };
+    /** @description A schedule that is gone. */
+    RemovedSchedule: {
+      name: string;
     };
     /**
      * @description The template fields by name, as a try had them; secrets are masked, and long values cut.
@@ -1311,7 +1433,7 @@ export interface components {
       /** @description A newer aiosched may have stored another value. */
       state: components["schemas"]["RunState"] | string;
     };
-    /** @description A run with the number of its task instances in each state. */
+    /** @description A run with the number of its task instances in each state; `mapped` has those of each mapped task. */
     RunDetails: {
       conf: {
         [key: string]: unknown;
@@ -1322,6 +1444,11 @@ export interface components {
       end_date: string | null;
       key: number;
       logical_date: string | null;
+      mapped: {
+        [key: string]: {
+          [key: string]: number;
+        };
+      };
       note: string | null;
       partition_date: string | null;
       partition_key: string | null;
@@ -1354,6 +1481,24 @@ export interface components {
       reason?: string | null;
       /** @enum {string} */
       state: "success" | "failed" | "queued";
+    };
+    /**
+     * @description A run to create, as one of a batch.
+     *
+     *     Without a logical date it has no data interval; with a `partition_key` it is about that partition of its assets.
+     */
+    RunOfBatch: {
+      /** @default {} */
+      conf: {
+        [key: string]: unknown;
+      };
+      debounce?: number | null;
+      expires?: string | null;
+      logical_date?: string | null;
+      partition_key?: string | null;
+      run_after?: string | null;
+      run_id?: string | null;
+      unique?: string | null;
     };
     /** @description A run. */
     RunPlace: {
@@ -1402,6 +1547,32 @@ export interface components {
      */
     RunType: "scheduled" | "manual" | "backfill" | "asset_triggered";
     /**
+     * @description A schedule of a DAG: one of `cron` (in `timezone`), `every` (seconds) and `at`.
+     *
+     *     `last_at` is the instant of its last run, `last_state` the state of that, or `refused` or `waiting` for the request
+     *     for it; `error` says why it was refused, or why the schedule has stopped.
+     */
+    ScheduleResource: {
+      at: string | null;
+      catchup: boolean;
+      conf: {
+        [key: string]: unknown;
+      };
+      cron: string | null;
+      dag_id: string;
+      end: string | null;
+      error: string | null;
+      every: number | null;
+      is_paused: boolean;
+      last_at: string | null;
+      last_state: string | null;
+      name: string;
+      next_at: string | null;
+      start: string | null;
+      summary: string;
+      timezone: string;
+    };
+    /**
      * @description One scheduler of the fleet.
      *
      *     `lease_age` in seconds; `figures` are its metrics as of the last heartbeat. `owned` are the numbers of its
@@ -1443,19 +1614,20 @@ export interface components {
      */
     SchedulerTempo: {
       alive: boolean;
-      commit: components["schemas"]["Spread"];
+      commit: components["schemas"]["Quantiles"];
       commits_per_second: number;
       incarnation: number;
-      loop_lag: components["schemas"]["Spread"];
+      loop_lag: components["schemas"]["Quantiles"];
       name: string;
-      schedule_delay: components["schemas"]["Spread"];
+      schedule_delay: components["schemas"]["Quantiles"];
       seconds: number;
-      task_lag: components["schemas"]["Spread"];
+      task_lag: components["schemas"]["Quantiles"];
       tasks_per_commit: number | null;
       tasks_per_second: number;
     };
-    /** @description All schedulers that are known. */
+    /** @description All schedulers that are known; `database` is for those who may see all DAGs. */
     Schedulers: {
+      database?: components["schemas"]["DatabaseServer"] | null;
       items: components["schemas"]["SchedulerResource"][];
     };
     /** @description Something that was found. `name` matches what was typed; `match` is 0 for the whole name, 4 for its letters. */
@@ -1486,7 +1658,7 @@ export interface components {
     };
     /** @description The period of one try; `deferred` are the periods within it, in order. */
     Segment: {
-      deferred?: components["schemas"]["Stretch"][];
+      deferred?: components["schemas"]["DeferredPeriod"][];
       end_date: string | null;
       queued_at: string | null;
       scheduled_at: string | null;
@@ -1529,12 +1701,6 @@ export interface components {
       task_id: string;
       weight: number;
     };
-    /** @description The number of values, their median and their 99th percentile in seconds (null without values). */
-    Spread: {
-      count: number;
-      p50: number | null;
-      p99: number | null;
-    };
     /** @description The last runs of a DAG (at most 30, oldest first), their success rate, and their usual durations in seconds. */
     Statistics: {
       dag_id: string;
@@ -1557,11 +1723,6 @@ export interface components {
       /** @enum {string} */
       change: "created" | "changed" | "unchanged" | "skipped";
       name: string;
-    };
-    /** @description A period in which a try waited for a trigger; `until` is null while it still waits. */
-    Stretch: {
-      since: string;
-      until: string | null;
     };
     /** @description The content of the first page. */
     Summary: {
@@ -1774,6 +1935,16 @@ export interface components {
       task_id: string | null;
       tasks: components["schemas"]["TaskTrend"][];
     };
+    /** @description What became of a run of a batch: its id, or why it was not created, or the request that still waits. */
+    Triggered: {
+      command?: number | null;
+      error?: string | null;
+      run_id?: string | null;
+    };
+    /** @description What became of the runs of a batch, in the order in which they were asked for. */
+    TriggeredRuns: {
+      runs: components["schemas"]["Triggered"][];
+    };
     /**
      * @description One try. `details` is the traceback.
      *
@@ -1813,9 +1984,16 @@ export interface components {
       /** @description A newer aiosched may have stored another value. */
       role: ("none" | "viewer" | "operator" | "editor" | "admin") | string;
     };
-    /** @description What to change; null leaves a value unchanged. Any change ends the user's sessions. */
+    /**
+     * @description What to change; null leaves a value unchanged. Any change ends the user's sessions.
+     *
+     *     A new password also ends the user's tokens; with `keep_tokens`, or if it is one's own, only those of /auth/token,
+     *     and one's own session goes on.
+     */
     UserChange: {
       is_disabled?: boolean | null;
+      /** @default false */
+      keep_tokens: boolean;
       password?: string | null;
       role?: ("none" | "viewer" | "operator" | "editor" | "admin") | null;
     };
@@ -1884,7 +2062,7 @@ export interface components {
       earliest_start: string | null;
       gates: components["schemas"]["WhyGate"][];
       likely_free_at: string | null;
-      /** @description what was left out because there is too much of it */
+      /** @description what was left out because there is too much of it, and what of its logs is lost */
       notes: string[];
       /** @description its place among all tasks that wait for slots of its pool */
       rank: number | null;

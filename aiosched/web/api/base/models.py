@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+import re
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from fastapi import Path, Query
 from pydantic import (
@@ -15,6 +16,9 @@ from pydantic import (
     PlainSerializer,
     StringConstraints,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -42,6 +46,23 @@ def _storable_instant(value: datetime) -> datetime:
 # An instant in a body, in UTC. Filters take any: what is outside these years is before or after every row.
 GivenInstant = Annotated[AwareDatetime, AfterValidator(_storable_instant)]
 
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def _day_or(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """A `date` for a date without a time."""
+    return date.fromisoformat(value) if isinstance(value, str) and _DAY.fullmatch(value) else read(value)
+
+
+# What is a day is a `date`: that whole day, in the time zone of the DAG that is meant (UTC without one).
+_OrDay: Final = (
+    WrapValidator(_day_or),
+    PlainSerializer(lambda value: value, when_used="unless-none"),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]}),
+)
+GivenDayOrInstant = Annotated[GivenInstant, *_OrDay]
+FilterDayOrInstant = Annotated[AwareDatetime, *_OrDay]
+
 T = TypeVar("T")
 
 # A word of a row: a member of `T`, or the text as it is stored if another version of aiosched wrote it.
@@ -53,7 +74,7 @@ Stored = Annotated[
 class Resource(BaseModel):
     """The API's view of a row; built from a row with the same field names by `Resource.model_validate(row)`."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(from_attributes=True)
 
 
 class PartStatus(Resource):
@@ -86,7 +107,7 @@ Reason = Annotated[
 class Body(BaseModel):
     """The base of every body of a request: a field that it does not have is refused, with the one probably meant."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
@@ -105,7 +126,7 @@ def _unknown(name: str, value: Any, near: str) -> InitErrorDetails:
     return InitErrorDetails(type=kind, loc=(name,), input=value)
 
 
-class Because(Body):
+class ReasonBody(Body):
     """The reason for a request."""
 
     reason: Reason = None

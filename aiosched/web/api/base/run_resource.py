@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from aiosched.core.run.shown_run import ShownRun
 from aiosched.core.values.states import RunState, RunType
 from aiosched.web.api.base.models import Instant, Resource, Stored
 
 
-class RunResource(Resource):
+class RunResource(Resource, ShownRun):
     """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.
 
     `partition_key` is that of the partition of assets that it is about, `partition_date` the instant of that key.
     """
 
-    key: int
-    dag_id: str
-    run_id: str
+    # All fields of ShownRun; those that JSON shows in a way of its own:
     run_type: Stored[RunType]
     state: Stored[RunState]
     logical_date: Instant | None
@@ -26,11 +23,4 @@ class RunResource(Resource):
     queued_at: Instant | None
     start_date: Instant | None
     end_date: Instant | None
-    seconds: float | None
-    triggered_by: str
-    reason: str | None
-    note: str | None
-    conf: dict[str, Any]
-    version: int
-    partition_key: str | None
     partition_date: Instant | None

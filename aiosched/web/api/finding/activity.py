@@ -12,7 +12,7 @@ from aiosched.core.why.error_groups import group_errors
 from aiosched.db.finding import activity
 from aiosched.web.api.base.models import Instant
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Home"])
@@ -54,16 +54,16 @@ class Activity(BaseModel):
 
 @router.get("/activity")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def read_activity(request_client: TheRequestClient, sight: TheSight) -> Activity:
+async def read_activity(request_client: TheRequestClient, visible: TheVisible) -> Activity:
     """The runs of the last 24 hours by hour and state, and the errors of those that failed."""
     now = request_client.clock.now()
     first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=_HOURS - 1)
-    counts = await activity.count_hours(request_client.db, first, now, seen=sight.dags)
+    counts = await activity.count_hours(request_client.db, first, now, seen=visible.dags)
     hours = {first + timedelta(hours=number): dict[str, int]() for number in range(_HOURS)}
     for count in counts:
         hours.setdefault(count.at, {})[count.state] = count.number
     ended = sum(count.number for count in counts if count.state in ("success", "failed"))
-    failures = await activity.failures_since(request_client.db, now - timedelta(hours=_HOURS), seen=sight.dags)
+    failures = await activity.failures_since(request_client.db, now - timedelta(hours=_HOURS), seen=visible.dags)
     return Activity(
         hours=[HourActivity(at=at, states=states) for at, states in sorted(hours.items())],
         complete=ended < activity.MOST_ENDED,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, StringConstraints
 from aiosched.core.values.matching import match, words_of
 from aiosched.db.finding import names
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.owned import seen_things
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -44,7 +44,7 @@ class SearchResult(BaseModel):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def search(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     q: Annotated[
         _Typed, Query(description="words, all of which must match; of a DAG's id also its letters in order")
     ] = "",
@@ -54,23 +54,26 @@ async def search(
     if not words:
         return SearchResult(items=[])
     async with request_client.db.acquire() as conn:
-        dags = await names.find_dags(conn, words, seen=sight.dags)
-        tasks = await names.find_tasks(conn, words, seen=sight.dags)
-        runs = await names.find_runs(conn, words, seen=sight.dags)
-        assets = await names.find_assets(conn, words, seen=sight.dags)
+        dags = await names.find_dags(conn, words, seen=visible.dags)
+        tasks = await names.find_tasks(conn, words, seen=visible.dags)
+        runs = await names.find_runs(conn, words, seen=visible.dags)
+        assets = await names.find_assets(conn, words, seen=visible.dags)
         pools = await names.find_pools(conn, words)
     kinds = (
-        _best(words, (Named("dag", each.dag_id, state=each.state) for each in dags)),
-        _best(words, (Named("task", task_id, dag_id) for dag_id, task_ids in tasks for task_id in task_ids)),
-        _best(words, (Named("run", each.run_id, each.dag_id, each.state) for each in runs)),
-        _best(words, (Named("asset", name, context=uri) for name, uri in assets)),
-        _best(words, (Named("pool", name) for name in await seen_things(request_client.db, sight, "pool", pools, str))),
+        _best(words, (SearchName("dag", each.dag_id, state=each.state) for each in dags)),
+        _best(words, (SearchName("task", task_id, dag_id) for dag_id, task_ids in tasks for task_id in task_ids)),
+        _best(words, (SearchName("run", each.run_id, each.dag_id, each.state) for each in runs)),
+        _best(words, (SearchName("asset", name, context=uri) for name, uri in assets)),
+        _best(
+            words,
+            (SearchName("pool", name) for name in await seen_things(request_client.db, visible, "pool", pools, str)),
+        ),
     )
     return SearchResult(items=sorted(chain(*kinds), key=lambda each: each.match))
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class SearchName:
     """A name that may match; `context` are other words of it that may be typed, such as a DAG's id."""
 
     kind: Kind
@@ -80,7 +83,7 @@ class Named:
     context: str = ""
 
 
-def _best(words: tuple[str, ...], candidates: Iterable[Named]) -> list[SearchHit]:
+def _best(words: tuple[str, ...], candidates: Iterable[SearchName]) -> list[SearchHit]:
     """Those that match, the best and shortest first; equal ones stay in their order."""
     matches = ((match(words, one.name, one.dag_id or one.context), one) for one in candidates)
     found = [(how, one) for how, one in matches if how is not None]

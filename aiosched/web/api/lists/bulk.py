@@ -21,7 +21,7 @@ from aiosched.scheduler.requests.run_preview import preview_of_run
 from aiosched.web.api.base.models import Body, Reason, Text
 from aiosched.web.api.base.touched import Note, Touched
 from aiosched.web.auth.access import RoleScope, allow
-from aiosched.web.auth.sight import Sight, TheSight
+from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.dependents import seen_preview
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
@@ -112,19 +112,19 @@ def selected(body: BulkAction) -> list[Selected]:
 
 @router.post("/bulk")
 @allow(Role.OPERATOR, RoleScope.SEEN)
-async def act_on_many(request_client: TheRequestClient, sight: TheSight, body: BulkAction) -> BulkAnswer:
+async def act_on_many(request_client: TheRequestClient, visible: TheVisible, body: BulkAction) -> BulkAnswer:
     """Clear, mark, note or cancel many runs or task instances; `dry_run` only shows what it would touch.
 
     Refused as a whole if the role is too low for one of the DAGs; what a DAG's owner refuses is in the answer.
     """
     wanted = requests_of(body.meant, selected(body))
     for dag_id in sorted({each.dag_id for each in wanted}):
-        await sight.check_dag(dag_id, Role.OPERATOR)
+        await visible.check_dag(dag_id, Role.OPERATOR)
         await queries.get_dag(request_client.db, dag_id)
     total = BulkTotal()
     for first in range(0, len(wanted), _AT_ONCE):
         some = wanted[first : first + _AT_ONCE]
-        outcomes = await asyncio.gather(*(_outcome(request_client, sight, body, each) for each in some))
+        outcomes = await asyncio.gather(*(_outcome(request_client, visible, body, each) for each in some))
         for each, outcome in zip(some, outcomes, strict=True):
             total.add(each, outcome)
     return BulkAnswer(
@@ -139,16 +139,17 @@ async def act_on_many(request_client: TheRequestClient, sight: TheSight, body: B
 
 
 async def _outcome(
-    request_client: RequestClient, sight: Sight, body: BulkAction, each: DagRequest
+    request_client: RequestClient, visible: Visible, body: BulkAction, each: DagRequest
 ) -> dict[str, Any] | str | None:
     """What a request affects or affected; None: it waits; text: why it is refused."""
     try:
         if not body.dry_run:
-            answer = await request_client.ask(each.request, each.dag_id, by=sight.person, reason=body.reason)
+            asked = msgspec.structs.replace(each.request, reason=body.reason)
+            answer = await request_client.ask(asked, each.dag_id, by=visible.person)
             return answer.result
         if isinstance(each.request, Clear | MarkTasks):
             dry = msgspec.structs.replace(each.request, dry_run=True)
-            return await seen_preview(request_client, sight, each.dag_id, dry)
+            return await seen_preview(request_client, visible, each.dag_id, dry)
         return await preview_of_run(request_client.db, each.dag_id, each.request)
     except (NotFound, Refused) as refusal:
         return str(refusal)

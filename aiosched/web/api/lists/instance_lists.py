@@ -12,7 +12,7 @@ from aiosched.web.api.base.models import Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
 from aiosched.web.api.lists.wanted import FacetList, TheInstances
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Task instances"])
@@ -49,11 +49,17 @@ class InstanceList(Page[ListedInstance]):
 @router.get("/task-instances")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_instances(
-    request_client: TheRequestClient, sight: TheSight, wanted: TheInstances, limit: Limit = 50, cursor: Cursor = None
+    request_client: TheRequestClient,
+    visible: TheVisible,
+    wanted: TheInstances,
+    limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> InstanceList:
     """Task instances of all DAGs: the newest `run_after` of their runs first, then in the order of the DAG."""
     after = decode_cursor(cursor, tuple[datetime, int, int, int])
-    page = await instance_lists.page_of_instances(request_client.db, wanted, after=after, limit=limit, seen=sight.dags)
+    page = await instance_lists.page_of_instances(
+        request_client.db, wanted, after=after, limit=limit, seen=visible.dags
+    )
     return InstanceList(
         items=[ListedInstance.model_validate(row) for row in page.rows],
         next_cursor=None if page.next is None else encode_cursor(page.next),
@@ -63,6 +69,6 @@ async def list_instances(
 
 @router.get("/task-instance-facets")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def instance_facets(request_client: TheRequestClient, sight: TheSight, wanted: TheInstances) -> FacetList:
+async def instance_facets(request_client: TheRequestClient, visible: TheVisible, wanted: TheInstances) -> FacetList:
     """How many of the newest task instances have each state, type, DAG, operator, pool and reason."""
-    return FacetList.of(await instance_lists.instance_facets(request_client.db, wanted, seen=sight.dags))
+    return FacetList.of(await instance_lists.instance_facets(request_client.db, wanted, seen=visible.dags))

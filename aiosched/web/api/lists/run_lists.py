@@ -13,7 +13,7 @@ from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, pag
 from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.lists.wanted import FacetList, TheRuns
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
 router = APIRouter(tags=["Runs"])
@@ -32,7 +32,7 @@ class RunFacetList(FacetList):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_runs(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     wanted: TheRuns,
     order: _Order = "-run_after",
     limit: Limit = 25,
@@ -41,7 +41,7 @@ async def list_runs(
     """Runs, by default the newest `run_after` first."""
     after = decode_cursor(cursor, tuple[datetime, int])
     rows = await run_lists.page_of_runs(
-        request_client.db, wanted, order=order, after=after, limit=limit + 1, seen=sight.dags
+        request_client.db, wanted, order=order, after=after, limit=limit + 1, seen=visible.dags
     )
     return page_of(RunResource, rows, limit, lambda row: run_lists.key_of(row, order))
 
@@ -49,10 +49,10 @@ async def list_runs(
 @router.get("/run-facets")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def run_facets(
-    request_client: TheRequestClient, sight: TheSight, wanted: TheRuns, order: _Order = "-run_after"
+    request_client: TheRequestClient, visible: TheVisible, wanted: TheRuns, order: _Order = "-run_after"
 ) -> RunFacetList:
     """How many runs match, and how many of the first ones have each state, type, DAG, owner, tag and reason."""
-    found = await run_lists.run_facets(request_client.db, wanted, order=order, seen=sight.dags)
-    count = await run_lists.count_runs(request_client.db, wanted, seen=sight.dags)
+    found = await run_lists.run_facets(request_client.db, wanted, order=order, seen=visible.dags)
+    count = await run_lists.count_runs(request_client.db, wanted, seen=visible.dags)
     shown = FacetList.of(found)
     return RunFacetList(counts=shown.counts, complete=shown.complete, number=count.number, more=count.more)

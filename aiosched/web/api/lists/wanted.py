@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Depends, Query
-from pydantic import AwareDatetime
 
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.lists.chosen import WantedRuns
 from aiosched.db.lists.facets import Facets
 from aiosched.db.lists.instance_lists import WantedInstances
-from aiosched.web.api.base.models import Resource
+from aiosched.web.api.base.models import FilterDayOrInstant, Resource
 
 _Word = Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")]
 _Tag = Annotated[str, Query(max_length=250, pattern=r"^[^\x00]*$")]
@@ -43,12 +42,12 @@ class FacetList(Resource):
         return cls.model_validate(found)
 
 
-def _runs(
+async def _runs(
     dag_id: _Word = None,
     run_type: Annotated[list[RunType] | None, Query(max_length=10)] = None,
     search: Annotated[_Word, Query(description="part of the run id")] = None,
-    since: Annotated[AwareDatetime | None, Query(description="run_after not before")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="run_after before")] = None,
+    since: Annotated[FilterDayOrInstant | None, Query(description="run_after not before")] = None,
+    until: Annotated[FilterDayOrInstant | None, Query(description="run_after before, or on that day")] = None,
     owner: Annotated[_Word, Query(description="of the DAG")] = None,
     tag: Annotated[list[_Tag] | None, Query(max_length=20, description="of the DAG; all must match")] = None,
 ) -> WantedRuns:
@@ -63,11 +62,11 @@ def _runs(
     )
 
 
-def _listed_runs(
+async def _listed_runs(
     runs: Annotated[WantedRuns, Depends(_runs)],
     state: Annotated[list[RunState] | None, Query(max_length=10)] = None,
-    ended_since: Annotated[AwareDatetime | None, Query(description="ended not before")] = None,
-    ended_until: Annotated[AwareDatetime | None, Query(description="ended before")] = None,
+    ended_since: Annotated[FilterDayOrInstant | None, Query(description="ended not before")] = None,
+    ended_until: Annotated[FilterDayOrInstant | None, Query(description="ended before, or on that day")] = None,
     min_seconds: Annotated[_Seconds, Query(description="shortest duration, of running ones until now")] = None,
     max_seconds: Annotated[_Seconds, Query(description="longest duration, of running ones until now")] = None,
     reason: Annotated[_Word, Query(description="why the run failed")] = None,
@@ -83,7 +82,7 @@ def _listed_runs(
     )
 
 
-def _listed_instances(
+async def _listed_instances(
     runs: Annotated[WantedRuns, Depends(_runs)],
     state: Annotated[list[TaskState] | None, Query(max_length=20)] = None,
     task_id: Annotated[_Word, Query(description="part of the task id")] = None,

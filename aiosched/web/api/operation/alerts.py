@@ -13,7 +13,7 @@ from aiosched.db.alerts.rules import fields_of
 from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -114,7 +114,7 @@ class AlertTest(BaseModel):
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_alerts(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     is_open: Annotated[bool | None, Query(description="only open alerts, or only others")] = None,
     rule: Annotated[str | None, Query(max_length=100, pattern=_NAME, description="only alerts of this rule")] = None,
     limit: Limit = 100,
@@ -127,7 +127,7 @@ async def list_alerts(
         is_open=is_open,
         rule=rule,
         limit=limit + 1,
-        seen=sight.dags,
+        seen=visible.dags,
     )
     return page_of(AlertResource, rows, limit, lambda row: row.id)
 

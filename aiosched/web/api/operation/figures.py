@@ -14,7 +14,7 @@ from aiosched.db.people.pools import get_pool
 from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.operation.pools import PoolName
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.owned import check_seen
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -99,10 +99,10 @@ async def figures(request_client: TheRequestClient, hours: Hours = 24, scheduler
 @router.get("/pools/{name:path}/figures")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def pool_figures(
-    request_client: TheRequestClient, sight: TheSight, name: PoolName, hours: Hours = 24
+    request_client: TheRequestClient, visible: TheVisible, name: PoolName, hours: Hours = 24
 ) -> PoolHistory:
     """Figures of a pool over time, at most 701 points."""
-    await check_seen(request_client.db, sight, "pool", name)
+    await check_seen(request_client.db, visible, "pool", name)
     await get_pool(request_client.db, name)
     span = range_before(request_client.clock.now(), timedelta(hours=hours))
     points = await pool_points(request_client.db, span, name)

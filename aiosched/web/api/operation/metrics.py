@@ -7,7 +7,7 @@ from typing import cast
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
-from aiosched.db.queries.status import list_schedulers
+from aiosched.db.queries.schedulers import list_schedulers
 from aiosched.web.api.base.models import Resource
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
@@ -16,7 +16,7 @@ from aiosched.web.views.scheduler_rates import FleetRates
 router = APIRouter(tags=["System"])
 
 
-class Spread(Resource):
+class Quantiles(Resource):
     """The number of values, their median and their 99th percentile in seconds (null without values)."""
 
     count: int
@@ -38,10 +38,10 @@ class SchedulerTempo(Resource):
     commits_per_second: float
     tasks_per_second: float
     tasks_per_commit: float | None
-    task_lag: Spread
-    commit: Spread
-    schedule_delay: Spread
-    loop_lag: Spread
+    task_lag: Quantiles
+    commit: Quantiles
+    schedule_delay: Quantiles
+    loop_lag: Quantiles
 
 
 class MetricsSummary(BaseModel):

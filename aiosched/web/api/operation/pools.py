@@ -15,7 +15,7 @@ from aiosched.db.queries.pool_queries import PoolUser
 from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
@@ -53,7 +53,7 @@ class PoolUpdate(Body):
 @router.get("/pools")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_pools(
-    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, visible: TheVisible, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[PoolResource]:
     """Pools by name."""
     after, db = decode_cursor(cursor, str) or "", request_client.db
@@ -61,7 +61,7 @@ async def list_pools(
     async def read(after: str, limit: int) -> list[pools.Pool]:
         return await pools.list_pools(db, after=after, limit=limit)
 
-    rows = await seen_page(db, sight, "pool", read, lambda pool: pool.name, after=after, limit=limit + 1)
+    rows = await seen_page(db, visible, "pool", read, lambda pool: pool.name, after=after, limit=limit + 1)
     return page_of(PoolResource, rows, limit, lambda row: row.name)
 
 
@@ -95,22 +95,24 @@ class Queue(BaseModel):
 @router.get("/pools/{name:path}/queue")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def pool_queue(
-    request_client: TheRequestClient, sight: TheSight, name: PoolName, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, visible: TheVisible, name: PoolName, limit: Limit = 100, cursor: Cursor = None
 ) -> Queue:
     """The tasks that hold slots of a pool, and those that wait for them."""
     after = decode_cursor(cursor, tuple[int, datetime, int, int, int])
-    await check_seen(request_client.db, sight, "pool", name)
+    await check_seen(request_client.db, visible, "pool", name)
     pool = await pools.get_pool(request_client.db, name)
     members = await pool_queries.pool_members(request_client.db, name)
     holders: list[PoolUser] = []
     if after is None:
         holders = await pool_queries.pool_holders(
-            request_client.db, members, include_deferred=pool.include_deferred, limit=_MOST_HOLDERS, seen=sight.dags
+            request_client.db, members, include_deferred=pool.include_deferred, limit=_MOST_HOLDERS, seen=visible.dags
         )
-    waiting = await pool_queries.pool_waiting(request_client.db, members, after=after, limit=limit + 1, seen=sight.dags)
+    waiting = await pool_queries.pool_waiting(
+        request_client.db, members, after=after, limit=limit + 1, seen=visible.dags
+    )
     number = len(waiting)
     if number > limit or after is not None:
-        number = await pool_queries.number_waiting(request_client.db, members, most=_MOST_COUNTED, seen=sight.dags)
+        number = await pool_queries.number_waiting(request_client.db, members, most=_MOST_COUNTED, seen=visible.dags)
     now = request_client.clock.now()
     return Queue(
         holders=[_shown(user, now) for user in holders],
@@ -127,19 +129,19 @@ def _shown(user: PoolUser, now: datetime) -> SlotUser:
 
 @router.get("/pools/{name:path}")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def get_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> PoolResource:
+async def get_pool(request_client: TheRequestClient, visible: TheVisible, name: PoolName) -> PoolResource:
     """One pool."""
-    await check_seen(request_client.db, sight, "pool", name)
+    await check_seen(request_client.db, visible, "pool", name)
     return PoolResource.model_validate(await pools.get_pool(request_client.db, name))
 
 
 @router.put("/pools/{name:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_pool(
-    request_client: TheRequestClient, sight: TheSight, name: PoolName, body: PoolUpdate, existing: TheCondition
+    request_client: TheRequestClient, visible: TheVisible, name: PoolName, body: PoolUpdate, existing: TheCondition
 ) -> PoolResource:
     """Create or change a pool; idempotent."""
-    await check_editable(request_client.db, sight, "pool", name, is_new=True, team=body.team)
+    await check_editable(request_client.db, visible, "pool", name, is_new=True, team=body.team)
     change = await pools.set_pool(
         request_client.db,
         name,
@@ -148,7 +150,7 @@ async def set_pool(
         description=body.description,
         team=body.team,
         existing=existing,
-        requested_by=sight.person.requested_by,
+        requested_by=visible.person.requested_by,
         reason=body.reason,
     )
     return PoolResource.model_validate(change.after)
@@ -156,8 +158,8 @@ async def set_pool(
 
 @router.delete("/pools/{name:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def delete_pool(request_client: TheRequestClient, sight: TheSight, name: PoolName) -> Response:
+async def delete_pool(request_client: TheRequestClient, visible: TheVisible, name: PoolName) -> Response:
     """Delete a pool that no task uses."""
-    await check_editable(request_client.db, sight, "pool", name)
-    await pools.delete_pool(request_client.db, name, requested_by=sight.person.requested_by)
+    await check_editable(request_client.db, visible, "pool", name)
+    await pools.delete_pool(request_client.db, name, requested_by=visible.person.requested_by)
     return Response(status_code=204)

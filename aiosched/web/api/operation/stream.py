@@ -7,10 +7,10 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from aiosched.db.access.sight import Seen
-from aiosched.db.server.failures import is_retryable
+from aiosched.db.access.visibility import Seen
+from aiosched.db.server.failures import is_of_database
 from aiosched.web.auth.access import Authenticator, Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.live import Hub, StreamOver
 
@@ -25,7 +25,7 @@ router = APIRouter(tags=["Live"])
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def stream(
     request: Request,
-    first: TheSight,
+    first: TheVisible,
     topic: Annotated[
         list[str] | None, Query(max_length=20, description="`run:<key>`: include changes of that run's task instances")
     ] = None,
@@ -48,7 +48,7 @@ async def stream(
         except Problem:
             raise StreamOver from None
         except Exception as error:
-            if not is_retryable(error):
+            if not is_of_database(error):
                 raise
         return seen  # asked again after the database has come back
 

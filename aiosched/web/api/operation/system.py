@@ -1,4 +1,4 @@
-"""The state of the system: import errors, files, schedulers, requests (the audit log), settings."""
+"""The state of the system: import errors, files, schedulers, requests, settings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from aiosched.config import setting_fields, shown
-from aiosched.db.queries import command_queries, status
-from aiosched.db.queries.command_queries import CommandRow
+from aiosched.db.queries import request_queries, schedulers
+from aiosched.db.queries.request_queries import RequestRow
+from aiosched.db.server.releases import what_is_missing
 from aiosched.db.statements import inbox
 from aiosched.errors import NotFound
-from aiosched.web.api.base.models import Because, Instant, Resource, Stored
+from aiosched.web.api.base.models import Instant, ReasonBody, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import Sight, TheSight
+from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.dependents import seen_dependents
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.requests.seen_files import seen_files, seen_import_errors
@@ -25,11 +26,14 @@ from aiosched.web.server.etags import RARELY
 router = APIRouter(tags=["System"])
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]
-CommandState = Literal["waiting", "applied", "refused"]
+RequestState = Literal["waiting", "applied", "refused"]
 
 
 class ImportProblem(Resource):
-    """Why a DAG file cannot be imported: a summary, the code around the line, the traceback."""
+    """Why a DAG file cannot be imported: a summary, the code around the line, the traceback.
+
+    `since`: when that began; `parsed_at`: the last parse, which has found the same.
+    """
 
     file: str
     error: str
@@ -38,6 +42,7 @@ class ImportProblem(Resource):
     traceback: str | None
     dag_ids: list[str]
     parsed_at: Instant | None
+    since: Instant | None
 
 
 class DagFileResource(Resource):
@@ -74,12 +79,21 @@ class SchedulerResource(Resource):
     figures: dict[str, Any] | None
 
 
+class DatabaseServer(BaseModel):
+    """The version of the PostgreSQL, and what it lacks by the calendar of its project."""
+
+    version: str
+    missing: str | None
+
+
 class Schedulers(BaseModel):
-    """All schedulers that are known."""
+    """All schedulers that are known; `database` is for those who may see all DAGs."""
 
     items: list[SchedulerResource]
+    database: DatabaseServer | None = None
 
 
+# The API calls a request that is stored a command, and what it asks for its verb: who reads it has read these names.
 class CommandResource(Resource):
     """A request and its outcome; `attempts` is how often a scheduler has begun to apply it."""
 
@@ -89,7 +103,7 @@ class CommandResource(Resource):
     args: dict[str, Any]
     requested_by: str
     reason: str | None
-    state: Stored[CommandState]
+    state: Stored[RequestState]
     result: dict[str, Any] | None
     applied_at: Instant | None
     created_at: Instant
@@ -114,11 +128,11 @@ class SettingsList(BaseModel):
 @router.get("/import-errors")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_import_errors(
-    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, visible: TheVisible, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[ImportProblem]:
     """Files whose last parse failed, by name."""
     after = decode_cursor(cursor, str)
-    rows = await seen_import_errors(request_client.db, sight, after=after, limit=limit + 1)
+    rows = await seen_import_errors(request_client.db, visible, after=after, limit=limit + 1)
     return page_of(ImportProblem, rows, limit, lambda row: row.file)
 
 
@@ -126,7 +140,7 @@ async def list_import_errors(
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_files(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     failed: Annotated[
         bool | None, Query(description="only files whose last parse failed, or only those whose last parse succeeded")
     ] = None,
@@ -135,74 +149,83 @@ async def list_files(
 ) -> Page[DagFileResource]:
     """DAG files by name, with the DAGs that they define."""
     after = decode_cursor(cursor, str)
-    rows = await seen_files(request_client.db, sight, failed=failed, after=after, limit=limit + 1)
+    rows = await seen_files(request_client.db, visible, failed=failed, after=after, limit=limit + 1)
     return page_of(DagFileResource, rows, limit, lambda row: row.file)
 
 
 @router.get("/schedulers")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def list_schedulers(request_client: TheRequestClient, sight: TheSight) -> Schedulers:
+async def list_schedulers(request_client: TheRequestClient, visible: TheVisible) -> Schedulers:
     """The schedulers and their partitions; `figures` are for those who may see all DAGs."""
-    rows = await status.list_schedulers(request_client.db)
-    if not sight.is_whole:
+    rows, database = await schedulers.list_schedulers(request_client.db), None
+    if visible.is_whole:
+        version = await schedulers.server_version(request_client.db)
+        today = request_client.clock.now().date()
+        database = DatabaseServer(version=version, missing=what_is_missing(version, today))
+    else:
         rows = [replace(row, figures=None) for row in rows]
-    return Schedulers(items=[SchedulerResource.model_validate(row) for row in rows])
+    return Schedulers(items=[SchedulerResource.model_validate(row) for row in rows], database=database)
 
 
 @router.get("/commands")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_commands(
     request_client: TheRequestClient,
-    sight: TheSight,
+    visible: TheVisible,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     verb: Annotated[str | None, Query(max_length=100, pattern=r"^[^\x00]*$")] = None,
-    state: CommandState | None = None,
+    state: RequestState | None = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[CommandResource]:
-    """Requests, newest first: the audit log."""
+    """Requests to the schedulers, newest first, with their outcome."""
     before = decode_cursor(cursor, int)
-    rows = await command_queries.list_commands(
-        request_client.db, dag_id=dag_id, verb=verb, state=state, before=before, limit=limit + 1, seen=sight.dags
+    rows = await request_queries.list_requests(
+        request_client.db, dag_id=dag_id, verb=verb, state=state, before=before, limit=limit + 1, seen=visible.dags
     )
-    return page_of(CommandResource, [_shown(row, sight) for row in rows], limit, lambda row: row.id)
+    return page_of(CommandResource, [_shown(row, visible) for row in rows], limit, lambda row: row.id)
 
 
 @router.get("/commands/{number}")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def get_command(request_client: TheRequestClient, sight: TheSight, number: Number) -> CommandResource:
+async def get_command(request_client: TheRequestClient, visible: TheVisible, number: Number) -> CommandResource:
     """One request; a 202 refers to it."""
-    return CommandResource.model_validate(await _find_command(request_client, sight, number))
+    return CommandResource.model_validate(await _find_request(request_client, visible, number))
 
 
-async def _find_command(request_client: RequestClient, sight: Sight, number: int) -> CommandRow:
-    row = await command_queries.get_command(request_client.db, number)
-    is_own = row.dag_id is None and row.requested_by == sight.person.requested_by
-    if not (is_own or sight.sees(row.dag_id)):
+async def _find_request(request_client: RequestClient, visible: Visible, number: int) -> RequestRow:
+    row = await request_queries.get_request(request_client.db, number)
+    is_own = row.dag_id is None and row.requested_by == visible.person.requested_by
+    if not (is_own or visible.sees(row.dag_id)):
         raise NotFound(f"There is no request {number}; see `aiosched requests list`.")
-    return _shown(row, sight)
+    return _shown(row, visible)
 
 
-def _shown(row: CommandRow, sight: Sight) -> CommandRow:
+def _shown(row: RequestRow, visible: Visible) -> RequestRow:
     """A request without what its result says about DAGs that cannot be seen."""
-    if sight.is_whole or not row.result or "dependents" not in row.result:
+    if visible.is_whole or not row.result or "dependents" not in row.result:
         return row
-    return replace(row, result={**row.result, "dependents": seen_dependents(row.result, sight)})
+    return replace(row, result={**row.result, "dependents": seen_dependents(row.result, visible)})
 
 
 @router.post("/commands/{number}/withdraw")
 @allow(Role.OPERATOR, RoleScope.SEEN)
 async def withdraw_command(
-    request_client: TheRequestClient, sight: TheSight, number: Number, because: Because | None = None
+    request_client: TheRequestClient, visible: TheVisible, number: Number, because: ReasonBody | None = None
 ) -> CommandResource:
-    """Withdraw a request that waits, so that no scheduler applies it. Refused if it was answered already."""
+    """Withdraw a request that waits, so that no scheduler applies it. Refused if it was answered already.
+
+    One about no DAG is withdrawn by its sender, or with the role everywhere.
+    """
     reason = because.reason if because else None
-    row = await _find_command(request_client, sight, number)
+    row = await _find_request(request_client, visible, number)
     if row.dag_id is not None:
-        await sight.check_dag(row.dag_id, Role.OPERATOR)
+        await visible.check_dag(row.dag_id, Role.OPERATOR)
+    elif row.requested_by != visible.person.requested_by:
+        visible.check_team(None, Role.OPERATOR)
     async with request_client.db.acquire() as conn:
-        await inbox.withdraw_command(conn, number, by=sight.person.requested_by, reason=reason)
-    return CommandResource.model_validate(await _find_command(request_client, sight, number))
+        await inbox.withdraw_request(conn, number, by=visible.person.requested_by, reason=reason)
+    return CommandResource.model_validate(await _find_request(request_client, visible, number))
 
 
 @router.get("/settings", dependencies=[RARELY])

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime
 
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.audit import reading
 from aiosched.db.audit.entries import record
 from aiosched.db.audit.reading import EntrySelection
-from aiosched.web.api.base.models import Instant, Resource
+from aiosched.db.names.days import entries_meant
+from aiosched.web.api.base.models import FilterDayOrInstant, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
@@ -47,7 +47,7 @@ class AuditEntryResource(Resource):
     command_id: int | None
 
 
-def _selection(
+async def _selection(
     kind: Annotated[
         str | None, Query(max_length=250, pattern=r"^[^\x00]*$", description="with a dot at the end: all that begin so")
     ] = None,
@@ -55,8 +55,8 @@ def _selection(
     object: Word = None,
     dag_id: Word = None,
     result: Word = None,
-    since: AwareDatetime | None = None,
-    until: Annotated[AwareDatetime | None, Query(description="exclusive")] = None,
+    since: FilterDayOrInstant | None = None,
+    until: Annotated[FilterDayOrInstant | None, Query(description="a day inclusive, an instant exclusive")] = None,
 ) -> EntrySelection:
     return EntrySelection(kind, who, object, dag_id, result, since, until)
 
@@ -71,7 +71,8 @@ async def list_audit(
 ) -> Page[AuditEntryResource]:
     """Entries of the audit log, newest first."""
     before = decode_cursor(cursor, int)
-    rows = await reading.list_entries(request_client.db, selection, before=before, limit=limit + 1)
+    wanted = await entries_meant(request_client.db, selection)
+    rows = await reading.list_entries(request_client.db, wanted, before=before, limit=limit + 1)
     return page_of(AuditEntryResource, rows, limit, lambda row: row.id)
 
 
@@ -98,7 +99,8 @@ async def _lines(
     request_client: RequestClient, selection: EntrySelection, after: int, limit: int
 ) -> AsyncIterator[bytes]:
     encode, number = msgspec.json.Encoder().encode, 0
-    async for entry in reading.all_entries(request_client.db, selection, after=after):
+    wanted = await entries_meant(request_client.db, selection)
+    async for entry in reading.all_entries(request_client.db, wanted, after=after):
         yield encode(entry) + b"\n"
         number += 1
         if number == limit:

@@ -13,11 +13,12 @@ from aiosched.errors import Refused
 from aiosched.web.api.base.models import Body
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.accounts import Accounts
+from aiosched.web.auth.cookies import ID, read_cookie
 from aiosched.web.auth.oidc import Flow, Provider
-from aiosched.web.auth.sessions import ID_COOKIE, WebSession
+from aiosched.web.auth.sessions import WebSession
 from aiosched.web.server.problems import Problem
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 router = APIRouter(tags=["Login"])
 
@@ -26,7 +27,7 @@ Method = Literal["none", "token", "password", "oidc"]
 RoleName = Literal["viewer", "operator", "editor", "admin"]
 
 
-class Me(BaseModel):
+class CurrentUser(BaseModel):
     """The current user. Requests that change something send `csrf` in `X-CSRF-Token`.
 
     `role` is the highest one that the user has anywhere, `everywhere` the one for all there is (null: none); `grants`
@@ -56,7 +57,7 @@ class Link(Body):
 
 @router.get("/me")
 @allow(Role.VIEWER, RoleScope.OWN)
-async def me(request: Request, person: Person) -> Me:
+async def me(request: Request, person: Person) -> CurrentUser:
     """The current user and role."""
     accounts = request.app.state.authenticator
     csrf = None
@@ -65,9 +66,9 @@ async def me(request: Request, person: Person) -> Me:
     return _me(request, person, csrf)
 
 
-def _me(request: Request, person: Principal, csrf: str | None) -> Me:
+def _me(request: Request, person: Principal, csrf: str | None) -> CurrentUser:
     rights = person.rights
-    return Me.model_validate(
+    return CurrentUser.model_validate(
         {
             "name": person.name,
             "role": max(rights.granted, Role.VIEWER).word,
@@ -139,7 +140,7 @@ async def end_oidc(
         return _refused(request, problem)
     response = Response(status_code=303, headers={"Location": f"{_base(request)}/{flow.back}"})
     accounts.take_flow(request, response)
-    await accounts.give_cookie(request, response, session)
+    await accounts.give_session(request, response, session)
     accounts.give_id_token(request, response, identity.id_token)
     return response
 
@@ -180,7 +181,7 @@ def _provider(request: Request) -> Provider:
     return provider
 
 
-@router.post("/login", response_model=Me)
+@router.post("/login", response_model=CurrentUser)
 @allow(Role.PUBLIC)
 async def log_in(request: Request, credentials: Credentials) -> Response:
     """Start a session: the answer sets its cookie."""
@@ -190,7 +191,7 @@ async def log_in(request: Request, credentials: Credentials) -> Response:
     return await _begun(request, accounts, await accounts.log_in(request, credentials.name, credentials.password))
 
 
-@router.post("/login/link", response_model=Me)
+@router.post("/login/link", response_model=CurrentUser)
 @allow(Role.PUBLIC)
 async def log_in_by_link(request: Request, link: Link) -> Response:
     """Start a session with a one-time token, at a loopback address without `web.auth`."""
@@ -204,7 +205,7 @@ async def _begun(request: Request, accounts: Accounts, login: tuple[Principal, W
     person, session = login
     csrf = await accounts.csrf(session)
     response = JSONResponse(_me(request, person, csrf).model_dump(mode="json"))
-    await accounts.give_cookie(request, response, session)
+    await accounts.give_session(request, response, session)
     return response
 
 
@@ -220,13 +221,13 @@ async def log_out(request: Request) -> Response:
     """End the session of this browser."""
     accounts, provider = request.app.state.authenticator, request.app.state.provider
     address = None
-    if provider is not None and (hint := request.cookies.get(ID_COOKIE)) is not None:
+    if provider is not None and (hint := read_cookie(request, ID)) is not None:
         address = await provider.logout_address(hint, f"{_origin(request)}/")
     response = JSONResponse({"provider": address})
     if isinstance(accounts, Accounts):
         if (session := await accounts.session(request)) is not None:
             await accounts.end(session)
-        await accounts.take_cookie(request, response)
+        await accounts.take_session(request, response)
     return response
 
 

@@ -16,7 +16,7 @@ from aiosched.providers import connection_types
 from aiosched.web.api.base.models import Body, Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.owned import check_editable, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
@@ -100,7 +100,7 @@ def _store(request_client: TheRequestClient) -> SecretStore:
 @router.get("/variables")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_variables(
-    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, visible: TheVisible, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[VariableResource]:
     """Variables by key, without values."""
     after, store = decode_cursor(cursor, str) or "", _store(request_client)
@@ -108,37 +108,37 @@ async def list_variables(
     async def read(after: str, limit: int) -> list[VariableInfo]:
         return await store.list_variables(after=after, limit=limit)
 
-    rows = await seen_page(store.db, sight, "variable", read, lambda row: row.key, after=after, limit=limit + 1)
+    rows = await seen_page(store.db, visible, "variable", read, lambda row: row.key, after=after, limit=limit + 1)
     return page_of(VariableResource, rows, limit, lambda row: row.key)
 
 
 @router.put("/variables/{key:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_variable(
-    request_client: TheRequestClient, sight: TheSight, key: Key, body: VariableUpdate, existing: TheCondition
+    request_client: TheRequestClient, visible: TheVisible, key: Key, body: VariableUpdate, existing: TheCondition
 ) -> Stored:
     """Store a variable."""
-    await check_editable(request_client.db, sight, "variable", key, is_new=True, team=body.team)
+    await check_editable(request_client.db, visible, "variable", key, is_new=True, team=body.team)
     values = {key: VariableValue(body.value, body.description)}
     changes = await _store(request_client).set_variables(
-        values, existing=existing, requested_by=sight.person.requested_by, team=body.team
+        values, existing=existing, requested_by=visible.person.requested_by, team=body.team
     )
     return Stored.model_validate({"name": key, "change": changes[key].value})
 
 
 @router.delete("/variables/{key:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def delete_variable(request_client: TheRequestClient, sight: TheSight, key: Key) -> Response:
+async def delete_variable(request_client: TheRequestClient, visible: TheVisible, key: Key) -> Response:
     """Delete a variable."""
-    await check_editable(request_client.db, sight, "variable", key)
-    await _store(request_client).delete_variable(key, requested_by=sight.person.requested_by)
+    await check_editable(request_client.db, visible, "variable", key)
+    await _store(request_client).delete_variable(key, requested_by=visible.person.requested_by)
     return Response(status_code=204)
 
 
 @router.get("/connections")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_connections(
-    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, visible: TheVisible, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[ConnectionResource]:
     """Connections by id, without their secrets."""
     after, store = decode_cursor(cursor, str) or "", _store(request_client)
@@ -146,7 +146,7 @@ async def list_connections(
     async def read(after: str, limit: int) -> list[ConnectionInfo]:
         return await store.list_connections(after=after, limit=limit)
 
-    rows = await seen_page(store.db, sight, "connection", read, lambda row: row.conn_id, after=after, limit=limit + 1)
+    rows = await seen_page(store.db, visible, "connection", read, lambda row: row.conn_id, after=after, limit=limit + 1)
     return page_of(ConnectionResource, rows, limit, lambda row: row.conn_id)
 
 
@@ -161,23 +161,23 @@ async def list_connection_types() -> Page[ConnectionTypeResource]:
 @router.put("/connections/{conn_id:path}")
 @allow(Role.EDITOR, RoleScope.SEEN)
 async def set_connection(
-    request_client: TheRequestClient, sight: TheSight, conn_id: Key, body: NewConnection, existing: TheCondition
+    request_client: TheRequestClient, visible: TheVisible, conn_id: Key, body: NewConnection, existing: TheCondition
 ) -> Stored:
     """Store a connection; replaces what it held before."""
-    await check_editable(request_client.db, sight, "connection", conn_id, is_new=True, team=body.team)
+    await check_editable(request_client.db, visible, "connection", conn_id, is_new=True, team=body.team)
     given: dict[str, Any] = body.model_dump(by_alias=True, exclude_none=True, exclude={"team"})
     given["extra"] = given["extra"] or None
     value = ConnectionValue.from_fields(conn_id, given)
     changes = await _store(request_client).set_connections(
-        [value], existing=existing, requested_by=sight.person.requested_by, team=body.team
+        [value], existing=existing, requested_by=visible.person.requested_by, team=body.team
     )
     return Stored.model_validate({"name": conn_id, "change": changes[conn_id].value})
 
 
 @router.delete("/connections/{conn_id:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def delete_connection(request_client: TheRequestClient, sight: TheSight, conn_id: Key) -> Response:
+async def delete_connection(request_client: TheRequestClient, visible: TheVisible, conn_id: Key) -> Response:
     """Delete a connection."""
-    await check_editable(request_client.db, sight, "connection", conn_id)
-    await _store(request_client).delete_connection(conn_id, requested_by=sight.person.requested_by)
+    await check_editable(request_client.db, visible, "connection", conn_id)
+    await _store(request_client).delete_connection(conn_id, requested_by=visible.person.requested_by)
     return Response(status_code=204)

@@ -38,9 +38,10 @@ class SessionResource(Resource):
 
 
 class EndedSessions(BaseModel):
-    """How many sessions were ended."""
+    """How many sessions were ended, and how many tokens of `POST /auth/token`."""
 
     ended: int
+    tokens: int
 
 
 @router.get("/sessions")
@@ -70,9 +71,13 @@ async def list_sessions(
 @router.delete("/sessions", status_code=200)
 @allow(Role.VIEWER, RoleScope.OWN)
 async def end_sessions(request_client: TheRequestClient, person: Person, user: User = None) -> EndedSessions:
-    """End all sessions of a user but the one that asks."""
-    ended = await web_sessions.end_sessions(request_client.db, _whose(person, user), but=person.session)
-    return EndedSessions(ended=ended)
+    """Log a user out everywhere: all sessions and tokens of /auth/token but the one that asks end.
+
+    Tokens for programs stay.
+    """
+    caller = web_sessions.Caller(person.session, person.token)
+    ended = await web_sessions.end_sessions(request_client.db, _whose(person, user), but=caller)
+    return EndedSessions(ended=ended.sessions, tokens=ended.tokens)
 
 
 @router.delete("/sessions/{session}", status_code=204)

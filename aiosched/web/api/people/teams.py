@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -9,11 +10,13 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from aiosched.db.people import teams as stored_teams
+from aiosched.db.people.teams import StoredTeam
 from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.sight import TheSight
+from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.seen_rows import first_seen
 
 router = APIRouter(tags=["Users"])
 
@@ -52,13 +55,19 @@ class NewFolder(Body):
 @router.get("/teams")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_teams(
-    request_client: TheRequestClient, sight: TheSight, limit: Limit = 100, cursor: Cursor = None
+    request_client: TheRequestClient, visible: TheVisible, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[TeamResource]:
     """Teams by name: those of which one may see something."""
-    rows = await stored_teams.list_teams(request_client.db, after=decode_cursor(cursor, str) or "", limit=limit + 1)
-    page = page_of(TeamResource, rows, limit, lambda row: row.name)
-    page.items = [team for team in page.items if sight.sees_team(team.name)]
-    return page
+
+    async def read(after: str, limit: int) -> Sequence[StoredTeam]:
+        return await stored_teams.list_teams(request_client.db, after=after, limit=limit)
+
+    async def seen(rows: Sequence[StoredTeam]) -> Sequence[StoredTeam]:
+        return [row for row in rows if visible.sees_team(row.name)]
+
+    after = decode_cursor(cursor, str) or ""
+    rows = await first_seen(read, seen, lambda row: row.name, after=after, limit=limit + 1)
+    return page_of(TeamResource, rows, limit, lambda row: row.name)
 
 
 @router.post("/teams", status_code=201)

@@ -60,11 +60,16 @@ class NewUser(Body):
 
 
 class UserChange(Body):
-    """What to change; null leaves a value unchanged. Any change ends the user's sessions."""
+    """What to change; null leaves a value unchanged. Any change ends the user's sessions.
+
+    A new password also ends the user's tokens; with `keep_tokens`, or if it is one's own, only those of /auth/token,
+    and one's own session goes on.
+    """
 
     role: UserRole | None = None
     is_disabled: bool | None = None
     password: Annotated[str | None, Field(min_length=8, max_length=1000)] = None
+    keep_tokens: bool = False
 
 
 class Token(Resource):
@@ -131,14 +136,20 @@ async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
 
 @router.patch("/users/{name}")
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
-async def change_user(request_client: TheRequestClient, name: Name, change: UserChange) -> User:
+async def change_user(request_client: TheRequestClient, person: Person, name: Name, change: UserChange) -> User:
     """Change a user's role or password, disable or enable the user."""
     digest = None
     if change.password is not None:
         check_password(change.password)
         digest = await hash_password(change.password)
     changed = await accounts.change_user(
-        request_client.db, name, role=change.role, is_disabled=change.is_disabled, password=digest
+        request_client.db,
+        name,
+        role=change.role,
+        is_disabled=change.is_disabled,
+        password=digest,
+        keep_tokens=change.keep_tokens,
+        session=person.session if person.name == name else None,
     )
     return User.model_validate(changed)
 

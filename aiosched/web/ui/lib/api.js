@@ -32,7 +32,7 @@ export const loginNeeded = signal(false);
 
 /**
  * The current user; null until loaded.
- * @type {Signal<Api["Me"] | null>}
+ * @type {Signal<Api["CurrentUser"] | null>}
  */
 export const me = signal(null);
 
@@ -57,6 +57,22 @@ export const may = (role) => RANK[me.value?.role ?? ""] >= RANK[role];
  */
 export const mayEverywhere = (role) => RANK[me.value?.everywhere ?? ""] >= RANK[role];
 
+const tabs = new BroadcastChannel(`aiosched ${root.pathname}`); // a login or logout is that of the whole browser
+tabs.onmessage = () => whoAmI();
+
+/** Tell the other tabs that somebody has logged in or out here. */
+export const tellTabs = () => tabs.postMessage("session");
+
+/**
+ * The user who has logged in here.
+ * @param {Api["CurrentUser"]} user
+ */
+export function enter(user) {
+  me.value = user;
+  loginNeeded.value = false;
+  tellTabs();
+}
+
 /** Load the current user; sets `me`, `loginNeeded` or `meError`. */
 export async function whoAmI() {
   clearTimeout(retryTimer);
@@ -79,6 +95,7 @@ let retryTimer;
 export async function logInByLink(token) {
   try {
     await post("login/link", { token });
+    tellTabs();
     return true;
   } catch {
     return false;
@@ -139,6 +156,24 @@ async function ask(method, path, options = {}) {
   } catch (problem) {
     done(problem);
     throw problem;
+  }
+}
+
+/**
+ * Why the server refuses an address, whatever is known of it; null: it does not, or cannot be asked.
+ * @param {string} path
+ * @param {object} [params]
+ * @returns {Promise<Problem | null>}
+ */
+export async function refusalOf(path, params) {
+  const abort = new AbortController();
+  try {
+    await send("GET", path, { params, raw: true, signal: abort.signal });
+    return null;
+  } catch (problem) {
+    return problem.isPassing ? null : problem;
+  } finally {
+    abort.abort(); // its answer is not read
   }
 }
 

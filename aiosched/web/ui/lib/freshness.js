@@ -5,11 +5,13 @@ import { computed, signal } from "./html.js";
 const SILENCE = 4000; // milliseconds without a status, or without an answer, before it is reported
 
 /**
- * Why data may be old ("server", "database", "slow"), or why nothing happens ("schedulers").
- * @typedef {{ kind: "server" | "database" | "slow" | "schedulers", since: number, detail?: string,
- *   fleet?: "none" | "stalled" }} Trouble
+ * Why data may be old ("server", "database", "slow", "denied"), why nothing happens ("schedulers"), or what may become
+ * wrong ("machines").
+ * @typedef {{ kind: "server" | "database" | "slow" | "denied" | "schedulers" | "machines", since: number,
+ *   detail?: string, fleet?: "none" | "stalled" }} Trouble
  * @typedef {{ at: string, database: { since: string, detail: string } | null,
- *   schedulers: { trouble: "none" | "stalled", since: string } | null }} Status
+ *   schedulers: { trouble: "none" | "stalled", since: string } | null,
+ *   machines?: { texts: string[], since: string } }} Status
  * @typedef {{ live: boolean, readAt: number | null }} Reading
  */
 
@@ -17,6 +19,8 @@ const SILENCE = 4000; // milliseconds without a status, or without an answer, be
 const status = signal(null);
 /** @type {Signal<{ problem: Problem, since: number } | null>} */
 const refused = signal(null); // the last request was not answered, for no fault of its own
+/** @type {Signal<{ problem: Problem, since: number } | null>} */
+const denied = signal(null); // the user may not read the stream
 /** @type {Signal<number | null>} */
 const waitingSince = signal(null); // for the oldest answer that takes long
 const lost = signal(false);
@@ -40,16 +44,22 @@ export const trouble = computed(() => {
   if (told?.database) return { kind: "database", ...told.database, since: Date.parse(told.database.since) };
   if (refused.value?.problem.code === "database")
     return { kind: "database", since: refused.value.since, detail: refused.value.problem.message };
+  if (lost.value && denied.value)
+    return { kind: "denied", since: denied.value.since, detail: denied.value.problem.message };
   if (lost.value || refused.value)
     return { kind: "server", since: refused.value?.since ?? heardAt + serverAhead };
   if (waitingSince.value) return { kind: "slow", since: waitingSince.value };
   if (told?.schedulers)
     return { kind: "schedulers", since: Date.parse(told.schedulers.since), fleet: told.schedulers.trouble };
+  if (told?.machines)
+    return { kind: "machines", since: Date.parse(told.machines.since), detail: told.machines.texts.join("; ") };
   return null;
 });
 
 /** Whether what the page shows may be old. */
-export const isStale = computed(() => trouble.value !== null && trouble.value.kind !== "schedulers");
+export const isStale = computed(
+  () => trouble.value && !["schedulers", "machines"].includes(trouble.value.kind),
+);
 
 /** Whether everything must be read again once this is over: changes are missed meanwhile. */
 export const isCutOff = computed(() => lost.value || Boolean(status.value?.database));
@@ -80,12 +90,22 @@ export function hear(told) {
 }
 
 /**
+ * The server has refused the stream for good, or (null) has not: it is only away.
+ * @param {Problem | null} problem
+ */
+export function refuse(problem) {
+  denied.value = problem && { problem, since: denied.value?.since ?? serverNow() };
+  if (problem) lost.value = true;
+}
+
+/**
  * The page listens to the stream, or does not, since it is in the background: then it is cut off until it does.
  * @param {boolean} does
  */
 export function listen(does) {
   heardAt = Date.now();
   lost.value = !does;
+  denied.value = null;
 }
 
 /** A request begins; call what this returns with its problem, null for an answer. */

@@ -54,3 +54,32 @@ export const typed = (text) =>
       throw new RangeError("A number is too large for the browser: use the command line instead");
     return value;
   });
+
+/**
+ * A value with marks of its types, for people: `{"$aiosched": "decimal", "value": "2.50"}` is `decimal 2.50`. As
+ * core/values/typed_json.py has it.
+ * @param {any} value
+ * @returns {any}
+ */
+export function readable(value) {
+  if (Array.isArray(value)) return value.map(readable);
+  if (value === null || typeof value !== "object" || value instanceof Number) return value;
+  const kind = Object.hasOwn(value, "$aiosched") ? value.$aiosched : null;
+  if (typeof kind !== "string")
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, readable(item)]));
+  const inner = readable(value.value);
+  if (kind === "dict" && Array.isArray(inner) && inner.every(isPair))
+    return Object.fromEntries(
+      inner.map(([key, item]) => [typeof key === "string" ? key : JSON.stringify(key), item]),
+    );
+  const name = String(value.class ?? kind)
+    .split(":")
+    .at(-1);
+  if (inner !== null && typeof inner === "object") return { [String(name)]: inner };
+  const zone = value.zone ?? value.pendulum_zone;
+  return `${name} ${inner}${zone ? ` [${zone}]` : ""}`;
+}
+
+/** @param {any} pair */
+const isPair = (pair) =>
+  Array.isArray(pair) && pair.length === 2 && (pair[0] === null || typeof pair[0] !== "object");

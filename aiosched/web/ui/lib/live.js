@@ -1,8 +1,10 @@
 // One event stream for the whole page: numbered patches; the browser resumes after the last one it received.
 // It also brings the server's status (freshness.js); once the page is no longer cut off, everything is read again.
-import { hear, isCutOff, listen } from "./freshness.js";
+import { address, refusalOf } from "./api.js";
+import { hear, isCutOff, listen, refuse } from "./freshness.js";
 import { effect } from "./html.js";
 
+const REFUSED_AGAIN = 15_000; // milliseconds until a stream is tried again that the user may not read
 const HIDDEN = 5000; // milliseconds in the background after which a tab has no stream
 
 /** @type {Set<(patch: Patch) => void>} */
@@ -37,13 +39,15 @@ effect(() => {
 
 function connect() {
   source?.close();
-  const url = new URL("api/v1/stream", document.baseURI);
-  for (const topic of [...topics.keys()].sort()) url.searchParams.append("topic", topic);
-  if (last) url.searchParams.set("after", last);
-  source = new EventSource(url);
-  source.onerror = () => {
-    if (source?.readyState === EventSource.CLOSED) reconnectSoon(2000);
-  }; // otherwise the browser reconnects by itself
+  const params = { topic: [...topics.keys()].sort(), after: last };
+  const opened = (source = new EventSource(address("stream", params)));
+  source.onerror = async () => {
+    if (opened.readyState !== EventSource.CLOSED) return; // the browser reconnects by itself
+    const refusal = await refusalOf("stream", params); // which an EventSource does not tell
+    if (opened !== source) return; // as after a logout
+    refuse(refusal);
+    reconnectSoon(refusal ? REFUSED_AGAIN : 2000);
+  };
   source.onmessage = (event) => {
     last = event.lastEventId;
     publish(JSON.parse(event.data));
@@ -60,7 +64,7 @@ let reconnectTimer;
 const reconnectSoon = (ms = 50) => {
   reconnectTimer ??= setTimeout(() => {
     reconnectTimer = undefined;
-    if (source || !document.hidden) connect();
+    if (wanted && (source || !document.hidden)) connect();
   }, ms);
 };
 
@@ -98,7 +102,16 @@ export function startLive() {
   wanted = true;
   disconnect();
   if (document.hidden) leave();
-  else connect();
+  else {
+    connect();
+    listen(true);
+  }
+}
+
+/** Nobody is logged in any more; called by the shell. */
+export function stopLive() {
+  wanted = false;
+  leave();
 }
 
 /**

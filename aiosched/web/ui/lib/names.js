@@ -31,3 +31,10 @@ export const operatorWords = (operator) => DECORATORS[operator] ?? operator;
  */
 export const taskPath = ({ dag_id, run_id, task_id, map_index }) =>
   path("dags", dag_id, "runs", run_id, "tasks", task_id) + (map_index >= 0 ? `?map_index=${map_index}` : "");
+
+/**
+ * A number with its noun: `1 slot`, `2 slots`.
+ * @param {number} number
+ * @param {string} noun
+ */
+export const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;

@@ -19,8 +19,9 @@ import { typed } from "./json.js";
  * @property {unknown[]} [examples]
  * @property {Record<string, string>} [values_display]
  *
- * A param of a DAG; `value` is its default.
- * @typedef {{ json_schema?: Schema, description?: string, required?: boolean, value?: unknown }} Param
+ * A param of a DAG; `value` is its default, `typed` says of which type that is if JSON does not.
+ * @typedef {{ json_schema?: Schema, description?: string, required?: boolean, value?: unknown,
+ *   typed?: unknown }} Param
  *
  * What a field holds while it is edited: text, or whether a box is checked.
  * @typedef {string | boolean} FieldText
@@ -52,16 +53,29 @@ const READABLE = {
 };
 
 /**
- * What is used of a param's schema. A keyword of the wrong kind is left out: older versions of aiosched stored such.
+ * What is used of a param's schema. A keyword of the wrong kind is left out: no stored one breaks the form.
  * @param {Param | undefined} param
  * @returns {Schema}
  */
 export function schemaOf(param) {
-  const given = param?.json_schema ?? {};
+  const format = formatOf(param);
+  const given = { ...(format && { format }), ...param?.json_schema };
   const keywords = /** @type {(keyof Schema)[]} */ (Object.keys(READABLE));
   return Object.fromEntries(
     keywords.filter((one) => READABLE[one](given[one])).map((one) => [one, given[one]]),
   );
+}
+
+/**
+ * The format of the default if it is a date or time. Without an offset a time is text: browsers read it as theirs.
+ * @param {Param | undefined} param
+ */
+function formatOf(param) {
+  const kind = String(isObject(param?.typed) ? /** @type {any} */ (param?.typed).$aiosched : "");
+  const format = { datetime: "date-time", date: "date", time: "time" }[
+    kind.split(".").at(-1)?.toLowerCase() ?? ""
+  ];
+  return format === "date-time" && !/(Z|[+-]\d\d:\d\d)$/.test(String(param?.value)) ? undefined : format;
 }
 
 /**

@@ -6,7 +6,7 @@ import { useKey } from "../lib/keys.js";
 import { useResource } from "../lib/resources.js";
 import { go, here, query, setQuery } from "../lib/router.js";
 import { instant, now, relative } from "../lib/time.js";
-import { PauseSwitch } from "../parts/actions/pause.js";
+import { PauseSwitch, scheduledWords } from "../parts/actions/pause.js";
 import { TriggerDialog } from "../parts/actions/trigger.js";
 import { Failure, Link, Loading, Notice, Page, Tabs, Tag } from "../parts/basics.js";
 import { CalendarTab } from "../parts/dag/calendar.js";
@@ -90,7 +90,7 @@ function Dag({ dag, reload }) {
   useKey("r", "trigger the DAG", () => may("operator") && setQuery({ trigger: "1" }));
   const actions = html`
     <label class="row soft">
-      <${PauseSwitch} dag=${dag} onDone=${reload} /> ${dag.is_paused ? "paused" : "active"}
+      <${PauseSwitch} dag=${dag} onDone=${reload} /> ${scheduledWords(dag)}
     </label>
     ${may("operator") && scheduleWords(dag.schedule).words !== "manual" && html`
       <button class="button" onClick=${() => setQuery({ backfill: "1" })}>
@@ -132,7 +132,7 @@ function Dag({ dag, reload }) {
 
 /** @param {{ dag: Api["DagDetails"] }} props */
 const Lead = ({ dag }) => html`
-  <${Schedule} of=${dag.schedule} />
+  <${Schedule} of=${dag.schedule} timezone=${dag.schedule_timezone} />
   ${dag.next_run_after && !dag.is_paused && html`
     <span aria-hidden="true">·</span>
     <span title=${instant(dag.next_run_after)}>
@@ -188,14 +188,19 @@ function Warnings({ dag }) {
     ${dag.has_import_errors && html`
       <${Notice} kind="danger">
         <span>
-          The file <code>${dag.file}</code> can no longer be parsed; this is the last version that could be.${" "}
-          <${Link} to="/import-errors">View error<//>
+          The file <code>${dag.file}</code> cannot be parsed: this DAG is not scheduled until it can.${" "}
+          ${dag.import_error && html`
+            ${dag.import_error.line ? `Line ${dag.import_error.line}: ` : ""}
+            <code>${dag.import_error.error}</code>
+            ${". "}
+          `}
+          This is the last version that could be parsed. <${Link} to="/import-errors">View error<//>
         </span>
       <//>
     `}
-    ${dag.is_stale && html`
+    ${dag.is_stale && !dag.has_import_errors && html`
       <${Notice} kind="warn">
-        The file of this DAG has been removed: it is no longer scheduled. Its history is kept.
+        No DAG file has this DAG any more: it is no longer scheduled. Its history is kept.
       <//>
     `}
     ${dag.is_paused && html`

@@ -9,6 +9,7 @@ import { Timeline } from "../parts/timeline.js";
 
 const WORST_FIRST = {
   scheduler: 0,
+  lost: 0,
   quarantine: 1,
   import_error: 2,
   failed: 3,
@@ -21,6 +22,7 @@ const WORST_FIRST = {
 
 const KINDS = {
   scheduler: ["✕", "danger"],
+  lost: ["✕", "danger"],
   quarantine: ["✕", "danger"],
   import_error: ["✕", "danger"],
   failed: ["✕", "danger"],
@@ -134,13 +136,13 @@ function Figures({ counts }) {
     <section class="card figures" aria-label="Now">
       ${figure(
         counts.running,
-        "tasks running",
+        counts.running === 1 ? "task running" : "tasks running",
         `in ${counts.running_runs} ${counts.running_runs === 1 ? "run" : "runs"}`,
         "/task-instances?state=running",
       )}
       ${figure(
         counts.queued,
-        "tasks queued",
+        counts.queued === 1 ? "task queued" : "tasks queued",
         counts.oldest_queued_at ? html`
           oldest queued <${When} at=${counts.oldest_queued_at} ago />
         ` : counts.queued_runs ? (
@@ -158,14 +160,14 @@ function Figures({ counts }) {
       )}
       ${figure(
         counts.failed_runs_24h,
-        "runs failed",
+        counts.failed_runs_24h === 1 ? "run failed" : "runs failed",
         counts.failed_runs_24h_more ? "at least, in the last 24 hours" : "in the last 24 hours",
         "/runs?state=failed&time=24h&order=-end_date",
         "danger",
       )}
       ${figure(
         counts.late_dags,
-        "DAGs are late",
+        counts.late_dags === 1 ? "DAG is late" : "DAGs are late",
         counts.late_dags ? "see below" : "all on time",
         "/dags?status=late",
         "warn",
@@ -182,6 +184,7 @@ function Figures({ counts }) {
 function remedy({ kind, dag_id, run_id, pool }) {
   const dag = dag_id && path("dags", dag_id);
   if (kind === "scheduler") return ["/schedulers", "View schedulers"];
+  if (kind === "lost") return ["/runs?order=-start_date", "View runs"];
   if (kind === "import_error") return ["/import-errors", "View error"];
   if (kind === "pool") return [`/pools?pool=${encodeURIComponent(pool ?? "")}`, "View pool"];
   if (kind === "failed" || kind === "slow")

@@ -98,7 +98,7 @@ function ErrorCard({ one }) {
   `;
   const parsed = html`
     <span class="faint">
-      parsed <${When} at=${one.parsed_at} ago />
+      since <${When} at=${one.since} ago />, parsed <${When} at=${one.parsed_at} ago />
     </span>
   `;
   return html`

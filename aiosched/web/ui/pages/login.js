@@ -1,6 +1,6 @@
-// The login page, shown instead of everything else while a login is required.
+// The login page, shown instead of everything else while a login is required, also when a session has ended.
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { get, loginNeeded, me, post } from "../lib/api.js";
+import { enter, get, me, post } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { Notice } from "../parts/basics.js";
 
@@ -12,6 +12,9 @@ const REFUSED = {
   "used-link": "This login link was already used, or is older than a day. Get a new one: aiosched web address",
   "login-expired": "The login took too long or was started in another window: log in again.",
 };
+
+// Whether the server has sent this page in place of what was opened, because nobody was logged in.
+export const isInPlace = document.getElementById("app")?.dataset.status === "401";
 
 export function Login() {
   const [error, setError] = useState(/** @type {Problem | null} */ (null));
@@ -27,7 +30,17 @@ export function Login() {
         <h1>
           <img src="ui/icon.svg" alt="" width="32" height="32" /> aiosched
         </h1>
-        <p class="soft">Log in to see what is running, what is waiting, and why.</p>
+        ${isInPlace ? html`
+          <p role="status">
+            <b>You are logged out.</b> Log in, and what you have opened is opened again.
+          </p>
+        ` : me.value ? html`
+          <p role="status">
+            <b>You are logged out.</b> Log in, and you are back on the same page.
+          </p>
+        ` : html`
+          <p class="soft">Log in to see what is running, what is waiting, and why.</p>
+        `}
         ${refused && html`
           <${Notice} kind="danger">
             ${REFUSED[refused] ?? "The login with your organisation failed: try again, or ask an administrator."}
@@ -47,13 +60,12 @@ export function Login() {
 /**
  * Send what the form has, and go on as the user of the answer.
  * @param {(problem: Problem | null) => void} setError
- * @param {() => Promise<Api["Me"]>} ask
+ * @param {() => Promise<Api["CurrentUser"]>} ask
  */
 async function begin(setError, ask) {
   setError(null);
   try {
-    me.value = await ask();
-    loginNeeded.value = false;
+    enter(await ask());
     setQuery({ refused: null });
   } catch (problem) {
     setError(problem);
@@ -109,8 +121,8 @@ function ByToken({ error, setError }) {
   return html`
     <form class="stack" onSubmit=${send} aria-label="Log in">
       <p>
-        Open the address that <code>aiosched serve</code> has printed, or run <code>aiosched web address</code>${" "}
-        for a new one. Each logs one browser in.
+        Open the address that <code>aiosched serve</code> has printed on its terminal, or run${" "}
+        <code>aiosched web address</code> for a new one. Each logs one browser in.
       </p>
       <div class="field">
         <label for="token">Login link or its token</label>

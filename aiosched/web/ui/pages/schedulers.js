@@ -9,6 +9,7 @@ import { figure } from "./schedulers/scheduler.js";
 
 /** @typedef {import("./schedulers/scheduler.js").Scheduler} Scheduler */
 /** @typedef {import("./schedulers/fleet.js").Sample} Sample */
+/** @typedef {import("./schedulers/fleet.js").Database} Database */
 
 const MAX_SAMPLES = 360; // samples shown in the charts
 
@@ -36,7 +37,7 @@ function sample(items, before) {
 }
 
 export function Schedulers() {
-  /** @type {Resource<{ items: Scheduler[] }>} */
+  /** @type {Resource<{ items: Scheduler[], database: Database | null }>} */
   const found = useResource("schedulers", {}, { kinds: ["scheduler"] });
   const [history, setHistory] = useState(/** @type {Sample[]} */ ([]));
   useEffect(() => {
@@ -53,9 +54,9 @@ export function Schedulers() {
     <${Page} title="Schedulers and workers">
       <div class="stack">
         <${Shown} of=${found}>
-          ${({ items }) =>
+          ${({ items, database }) =>
             items.length ? html`
-              <${Fleet} items=${items} history=${history} />
+              <${Fleet} items=${items} database=${database} history=${history} />
             ` : html`
               <${Card}>
                 <${Empty} title="No scheduler is running" command="aiosched serve">

@@ -1,4 +1,4 @@
-// The banner above every page while its data may be old, or no scheduler works.
+// The banner above every page while its data may be old, no scheduler works, or machines of schedulers differ.
 import { html } from "../lib/html.js";
 import { dataFrom, trouble } from "../lib/freshness.js";
 import { href } from "../lib/router.js";
@@ -21,7 +21,9 @@ function words({ kind, since, fleet }) {
     return `Database unreachable ${when}${from ? `; showing data from ${clock(from)}` : ""}.`;
   if (kind === "server")
     return `Connection lost; data may be stale${from ? ` (from ${clock(from)} ${zoneName()})` : ""}. Reconnecting…`;
+  if (kind === "denied") return `You may not see changes any more ${when}; data may be stale.`;
   if (kind === "slow") return `No answer from the server ${when}; data may be stale.`;
+  if (kind === "machines") return `Machines of schedulers differ ${when}:`;
   return fleet === "none"
     ? `No scheduler running ${when}: no run is created and no task starts.`
     : `No scheduler responding ${when}: no run is created and no task starts.`;
@@ -32,10 +34,15 @@ export function Banner() {
   return html`
     <div role="status" class="banner">
       ${found && html`
-        <div class=${`notice ${found.kind === "slow" ? "warn" : "danger"}`}>
+        <div class=${`notice ${["slow", "machines"].includes(found.kind) ? "warn" : "danger"}`}>
           <span class="grow">
             <b>${words(found)}</b>
             ${found.detail && html`<span class="sentence"> ${found.detail}</span>`}
+            ${found.kind === "machines" && html`
+              <span class="sentence">
+                . <code>aiosched doctor</code> says more.
+              </span>
+            `}
             ${found.kind === "schedulers" && html`
               <span class="sentence">
                 ${" "}

@@ -1,6 +1,7 @@
 // Shared by the run and operations pages: permissions, notes, segmented bars, folded text, filters.
 import { classes, html, useEffect, useRef, useState } from "../lib/html.js";
 import { may, me, put } from "../lib/api.js";
+import { useDraft } from "../lib/drafts.js";
 import { typed } from "../lib/json.js";
 import { query, setQuery } from "../lib/router.js";
 import { CopyButton } from "./copy.js";
@@ -25,44 +26,52 @@ export function Allowed({ role = "operator", children, quiet = false }) {
  */
 export function Note({ path, params, text, onDone }) {
   const [open, setOpen] = useState(false);
-  const [draft, setDraft] = useState("");
-  const edit = () => {
-    setDraft(text || "");
-    setOpen(true);
-  };
   const suffix = (params?.map_index ?? -1) >= 0 ? `?map_index=${params?.map_index}` : "";
   return html`
     <span class="row near">
       ${text ? html`<span class="note">${text}</span>` : html`<span class="faint">none</span>`}
       <${Allowed} quiet>
-        <button class="button small quiet" onClick=${edit}>
+        <button class="button small quiet" onClick=${() => setOpen(true)}>
           ${text ? "Edit note" : "Add note"}
         </button>
       <//>
       ${open && html`
-        <${Confirm}
-          title="Note"
-          submitLabel="Save"
-          act=${() => put(path + suffix, { note: draft })}
-          done="Note saved."
+        <${NoteDialog}
+          path=${path + suffix}
+          text=${text ?? ""}
           onClose=${() => setOpen(false)}
           onDone=${onDone}
-        >
-          <div class="field">
-            <label for="note">What others should know</label>
-            <textarea
-              class="input"
-              id="note"
-              rows="4"
-              maxlength="1000"
-              value=${draft}
-              onInput=${(e) => setDraft(e.target.value)}
-            />
-            <span class="help">Leave empty to remove the note.</span>
-          </div>
-        <//>
+        />
       `}
     </span>
+  `;
+}
+
+/** @param {DialogProps & { path: string, text: string }} props */
+function NoteDialog({ path, text, onClose, onDone }) {
+  const [draft, setDraft] = useDraft(["note", path], text);
+  return html`
+    <${Confirm}
+      title="Note"
+      submitLabel="Save"
+      act=${() => put(path, { note: draft })}
+      done="Note saved."
+      onClose=${onClose}
+      onDone=${onDone}
+    >
+      <div class="field">
+        <label for="note">What others should know</label>
+        <textarea
+          class="input"
+          id="note"
+          rows="4"
+          maxlength="1000"
+          value=${draft}
+          onInput=${(e) => setDraft(e.target.value)}
+        />
+        <span class="help">Leave empty to remove the note.</span>
+      </div>
+    <//>
   `;
 }
 

@@ -90,7 +90,7 @@ function Answer({ why }) {
           </ol>
         `}
         ${notes?.length > 0 && html`
-          <ul class="notes" aria-label="Not checked">
+          <ul class="notes" aria-label="Notes">
             ${notes.map((note) => html`
               <li>${note}</li>
             `)}

@@ -1,6 +1,7 @@
 // The dialog for creating or changing an alert rule.
-import { html, useState } from "../../lib/html.js";
+import { html } from "../../lib/html.js";
 import { at, put } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { onlyIf } from "../../parts/condition.js";
 import { Confirm } from "../../parts/dialog.js";
 import { InputField, SelectField } from "../../parts/form.js";
@@ -11,7 +12,7 @@ import { KINDS, SECONDS, hasDags } from "./words.js";
 
 /** @param {DialogProps & { rule?: Api["AlertRuleResource"], notifiers: string[] }} props */
 export function RuleDialog({ rule, notifiers, onClose, onDone }) {
-  const [draft, setDraft] = useState(draftOf(rule, notifiers));
+  const [draft, setDraft] = useDraft(["rule", rule?.name], draftOf(rule, notifiers));
   /** @param {Draft} change */
   const set = (change) => setDraft({ ...draft, ...change });
   return html`

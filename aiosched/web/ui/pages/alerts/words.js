@@ -10,6 +10,8 @@ export const KINDS = [
   ["scheduler_gone", "A scheduler is gone"],
   ["pool_starving", "A pool is full while tasks wait"],
   ["dag_quarantined", "A DAG is in quarantine"],
+  ["commits_lost", "The database has lost commits"],
+  ["machines_differ", "Machines of schedulers differ"],
 ];
 
 /** @param {string} kind */
@@ -23,7 +25,8 @@ export const SECONDS = {
 };
 
 /** @param {string} kind */
-export const hasDags = (kind) => kind !== "scheduler_gone" && kind !== "pool_starving";
+export const hasDags = (kind) =>
+  !["scheduler_gone", "pool_starving", "commits_lost", "machines_differ"].includes(kind);
 
 /** @param {Api["AlertRuleResource"]} rule */
 export const selectionWords = (rule) =>

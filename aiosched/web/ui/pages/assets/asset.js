@@ -1,6 +1,7 @@
 // One asset: its properties, its events, and emitting one.
 import { html, useState } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
+import { readable } from "../../lib/json.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
@@ -51,7 +52,7 @@ export function AssetPage({ asset }) {
                   ["Fresh for", a.fresh_within && `${duration(a.fresh_within)} after each event`],
                   ["Last event", html`<${When} at=${a.last_event_at} none="never" />`],
                   ["Last producer", lastProducer(a)],
-                  ["Extra", Object.keys(a.extra).length === 0 ? null : html`<code>${JSON.stringify(a.extra)}</code>`],
+                  ["Extra", Object.keys(a.extra).length === 0 ? null : extraOf(a.extra)],
                 ]}
               />
             <//>
@@ -77,8 +78,10 @@ function lastProducer({ last_dag_id: dag, last_run_id: run, last_task_id: task }
 }
 
 /** @param {Record<string, unknown>} extra */
-const extraOf = (extra) =>
-  Object.keys(extra).length ? html`<code>${JSON.stringify(extra)}</code>` : html`<span class="faint">–</span>`;
+const extraOf = (extra) => {
+  if (!Object.keys(extra).length) return html`<span class="faint">–</span>`;
+  return html`<code>${JSON.stringify(readable(extra))}</code>`;
+};
 
 /** @param {{ list: List<Api["AssetEventResource"]> }} props */
 function Events({ list }) {

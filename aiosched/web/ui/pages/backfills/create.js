@@ -1,6 +1,7 @@
 // Create a backfill, after a preview of what happens to each date.
 import { html, useState } from "../../lib/html.js";
 import { get, post } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { instant } from "../../lib/time.js";
 import { useDryRun } from "../../parts/actions/touched.js";
 import { Loading, Notice } from "../../parts/basics.js";
@@ -27,15 +28,11 @@ const FATES = {
 const day = (back) => new Date(Date.now() - back * 86400e3).toISOString().slice(0, 10);
 
 /**
- * Parse a date or timestamp as entered, in UTC unless it has an offset.
+ * A day or a timestamp as entered; a timestamp is in UTC unless it has an offset.
  * @param {string} text
  */
-const utc = (text) =>
-  /^\d{4}-\d\d-\d\d$/.test(text)
-    ? `${text}T00:00:00Z`
-    : /([zZ]|[+-]\d\d:?\d\d)$/.test(text)
-      ? text
-      : `${text}Z`;
+const dayOrInstant = (text) =>
+  /^\d{4}-\d\d-\d\d$/.test(text) || /([zZ]|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`;
 
 const DEFAULTS = {
   dag_id: "",
@@ -54,7 +51,8 @@ const DEFAULTS = {
  * @param {DialogProps & { dagId: string | undefined, initial?: Partial<Draft> }} props
  */
 export function BackfillDialog({ dagId, initial = {}, onClose, onDone }) {
-  const [draft, setDraft] = useState(
+  const [draft, setDraft] = useDraft(
+    ["backfill", dagId, initial],
     /** @type {Draft} */ ({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1), ...initial }),
   );
   const [asked, setAsked] = useState({ draft: /** @type {Draft | null} */ (null) });
@@ -104,8 +102,8 @@ export function BackfillDialog({ dagId, initial = {}, onClose, onDone }) {
 const bodyOf = (draft, conf) => ({
   ...draft,
   conf,
-  from_date: utc(draft.from_date),
-  to_date: utc(draft.to_date),
+  from_date: dayOrInstant(draft.from_date),
+  to_date: dayOrInstant(draft.to_date),
   max_active_runs: Number(draft.max_active_runs),
 });
 
@@ -165,14 +163,16 @@ function Fields({ draft, set, wrong }) {
     <div class="columns close">
       <${InputField}
         id="b-from"
-        label="From (UTC)"
+        label="From"
+        help="a day of the DAG's time zone, or a time in UTC"
         required
         value=${draft.from_date}
         onText=${(text) => set({ from_date: text.trim() })}
       />
       <${InputField}
         id="b-to"
-        label="To, inclusive (UTC)"
+        label="To, inclusive"
+        help="a whole day, or a time"
         required
         value=${draft.to_date}
         onText=${(text) => set({ to_date: text.trim() })}
@@ -219,6 +219,12 @@ function Fields({ draft, set, wrong }) {
   `;
 }
 
+/**
+ * The wall clock of an instant with the offset of its zone.
+ * @param {string} text
+ */
+const wall = (text) => text.slice(0, 19).replace("T", " ");
+
 /** @param {Api["PlannedDate"]} planned */
 const isRun = ({ fate }) => fate === "create" || fate === "rerun";
 
@@ -232,6 +238,15 @@ function Plan({ plan }) {
     return html`<${Notice} kind="warn">No scheduler is responding, so there is no preview.<//>`;
   if (!plan.dates.length) return html`<${Notice}>The schedule has no dates in this period.<//>`;
   return html`
+    ${plan.from && plan.to && html`
+      <p class="soft">
+        Logical dates from ${wall(plan.from)} to ${wall(plan.to)} in ${plan.timezone}.
+        ${plan.left_out && html`
+          ${" "}
+          Left out from ${instant(plan.left_out.logical_date)} on: ${plan.left_out.reason}.
+        `}
+      </p>
+    `}
     <div class="preview scroll" tabindex="0" aria-label="What happens to each date">
       <table class="table">
         <tbody>

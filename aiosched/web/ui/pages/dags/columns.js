@@ -40,7 +40,7 @@ export function columnsOf(statistics, selection, { reload, trigger }) {
     },
     { ...sortable("DAG", "dag_id", "dag_id"), cell: (d) => html`<${Name} dag=${d} />` },
     { ...sortable("Owner", "owner"), cell: (d) => d.owner ?? "" },
-    { head: "Schedule", cell: (d) => html`<${Schedule} of=${d.schedule} />` },
+    { head: "Schedule", cell: (d) => html`<${Schedule} of=${d.schedule} timezone=${d.schedule_timezone} />` },
     { ...sortable("Last state", "last_state"), cell: (d) => html`<${LastState} dag=${d} />` },
     {
       ...sortable("Last runs", "-last_run"),
@@ -162,7 +162,7 @@ const Name = ({ dag }) => html`
         </span>
       `}
       ${dag.has_import_errors && html`<${Tag} kind="danger">import error<//>`}
-      ${dag.is_stale && html`<${Tag} kind="warn">file missing<//>`}
+      ${dag.is_stale && !dag.has_import_errors && html`<${Tag} kind="warn">file missing<//>`}
       ${dag.is_paused && dag.active_runs > 0 && html`
         <${Tag} kind="warn">
           paused, ${dag.active_runs} ${dag.active_runs === 1 ? "run waiting" : "runs waiting"}

@@ -14,7 +14,7 @@ const STATUSES = [
   ["paused", "paused"],
   ["quarantine", "in quarantine"],
   ["error", "with import errors"],
-  ["stale", "with missing file"],
+  ["stale", "in no file"],
 ];
 /** @type {Choice[]} */
 const LAST_STATES = [

@@ -1,6 +1,7 @@
 // Dialogs for creating, changing and deleting pools.
-import { html, useState } from "../../lib/html.js";
+import { html } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { query, setQuery } from "../../lib/router.js";
 import { onlyIf } from "../../parts/condition.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -68,7 +69,8 @@ export function DeleteDialog({ pool, onClose, onDone }) {
  * @param {DialogProps & { pool?: Api["PoolResource"] }} props
  */
 export function PoolDialog({ pool, onClose, onDone }) {
-  const [draft, setDraft] = useState(
+  const [draft, setDraft] = useDraft(
+    ["pool", pool?.name],
     /** @type {Draft} */ ({
       name: pool?.name ?? "",
       slots: pool?.slots ?? 8,

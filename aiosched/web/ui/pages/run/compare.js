@@ -1,5 +1,6 @@
 // A run beside another one of its DAG: durations and states of tasks, the conf, and the version.
 import { html } from "../../lib/html.js";
+import { readable } from "../../lib/json.js";
 import { useResource } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
@@ -97,7 +98,7 @@ const RunLink = ({ run }) => html`<${Link} to=${path("dags", run.dag_id, "runs",
 /** @param {unknown} value */
 function shown(value) {
   if (value === null || value === undefined) return html`<span class="faint">–</span>`;
-  return html`<code>${JSON.stringify(value)}</code>`;
+  return html`<code>${JSON.stringify(readable(value))}</code>`;
 }
 
 /** @type {Column<Api["ChangedValue"]>[]} */

@@ -1,5 +1,6 @@
 // The properties of a run.
 import { html } from "../../lib/html.js";
+import { readable } from "../../lib/json.js";
 import { path } from "../../lib/router.js";
 import { byState, runTypeWords } from "../../lib/states.js";
 import { Card, Facts, Link, When } from "../../parts/basics.js";
@@ -67,7 +68,7 @@ export function Details({ run }) {
     <div class="columns">
       <${Card} title="Conf">
         ${Object.keys(run.conf).length ? html`
-          <${Text} text=${pretty(run.conf)} />
+          <${Text} text=${pretty(readable(run.conf))} />
         ` : html`
           <p class="soft">The run has no conf.</p>
         `}

@@ -12,8 +12,9 @@ import { Table } from "../../parts/table.js";
 const FOLD = 3; // more instances of a mapped task are folded
 
 /**
- * A row of several instances of a mapped task, and whether they follow it.
- * @typedef {{ group: Api["TaskInstanceResource"][], task_id: string, open: boolean }} Folded
+ * A row of several instances of a mapped task, and whether they follow it; `counts` are those of all, loaded or not.
+ * @typedef {{ group: Api["TaskInstanceResource"][], counts: Record<string, number>, task_id: string,
+ *   open: boolean }} Folded
  *
  * @typedef {Folded | (Api["TaskInstanceResource"] & { group?: undefined })} Row
  */
@@ -22,17 +23,19 @@ const FOLD = 3; // more instances of a mapped task are folded
  * Table rows: single instances, and one row per folded mapped task, followed by its instances when open.
  * @param {Api["TaskInstanceResource"][]} items
  * @param {string | undefined} open
+ * @param {(task: string, group: Api["TaskInstanceResource"][]) => Record<string, number>} countsOf
  */
-function rowsOf(items, open) {
+function rowsOf(items, open, countsOf) {
   /** @type {Row[]} */
   const rows = [];
   for (let i = 0; i < items.length;) {
     let end = i + 1;
     while (end < items.length && items[end].task_id === items[i].task_id) end++;
     const group = items.slice(i, end);
-    const folded = items[i].map_index >= 0 && group.length > FOLD;
-    if (folded) rows.push({ group, task_id: items[i].task_id, open: open === items[i].task_id });
-    if (!folded || open === items[i].task_id) rows.push(...group);
+    const { task_id, map_index } = items[i];
+    const folded = map_index >= 0 && group.length > FOLD;
+    if (folded) rows.push({ group, counts: countsOf(task_id, group), task_id, open: open === task_id });
+    if (!folded || open === task_id) rows.push(...group);
     i = end;
   }
   return rows;
@@ -58,15 +61,20 @@ export function Tasks({ run, base }) {
       ${state ? "Clear the filter to see all." : "They are created when the run starts."}
     <//>
   `;
+  /** @type {(task: string, group: Api["TaskInstanceResource"][]) => Record<string, number>} */
+  const countsOf = (task, group) => {
+    const all = run.mapped[task] ?? count(group);
+    return state ? { [state]: all[state] ?? group.length } : all;
+  };
   const loading = list.loading.value && !list.items.value.length;
   return html`
     <div class="stack tight">
       <${Choices} name="state" label="State" options=${states} />
       <${Card} plain>
         <${Table}
-          columns=${columnsOf(run, list, open)}
+          columns=${columnsOf(run, open)}
           list=${list}
-          items=${loading ? undefined : rowsOf(list.items.value, open)}
+          items=${loading ? undefined : rowsOf(list.items.value, open, countsOf)}
           keyOf=${(t) => (t.group ? `+${t.task_id}` : `${t.task_id} ${t.map_index}`)}
           empty=${list.error.value ? undefined : empty}
           caption="Task instances"
@@ -79,12 +87,11 @@ export function Tasks({ run, base }) {
 /**
  * The columns. A row is a task instance, or `{group}` with the instances of a mapped task.
  * @param {Api["RunDetails"]} run
- * @param {List<Api["TaskInstanceResource"]>} list
  * @param {string | undefined} open
  * @returns {Column<Row>[]}
  */
-const columnsOf = (run, list, open) => [
-  { head: "Task", cell: (t) => html`<${Task} row=${t} list=${list} run=${run} open=${open} />` },
+const columnsOf = (run, open) => [
+  { head: "Task", cell: (t) => html`<${Task} row=${t} run=${run} open=${open} />` },
   { head: "State", cell: (t) => html`<${States} row=${t} />` },
   { head: "Try", right: true, cell: (t) => (t.group ? "" : html`<${Tries} task=${t} />`) },
   { head: "Started", cell: (t) => (t.group ? "" : html`<${When} at=${t.start_date} ago />`) },
@@ -106,32 +113,21 @@ const columnsOf = (run, list, open) => [
   { head: "", cell: (t) => (t.group ? "" : html`<${Reason} task=${t} />`) },
 ];
 
-/**
- * @param {{
- *   row: Row,
- *   list: List<Api["TaskInstanceResource"]>,
- *   run: Api["RunDetails"],
- *   open: string | undefined,
- * }} props
- */
-function Task({ row, list, run, open }) {
-  return row.group ? html`<${Fold} row=${row} list=${list} />` : html`<${Name} task=${row} run=${run} open=${open} />`;
+/** @param {{ row: Row, run: Api["RunDetails"], open: string | undefined }} props */
+function Task({ row, run, open }) {
+  return row.group ? html`<${Fold} row=${row} />` : html`<${Name} task=${row} run=${run} open=${open} />`;
 }
 
-/** @param {{ row: Folded, list: List<Api["TaskInstanceResource"]> }} props */
-function Fold({ row, list }) {
-  const more = list.more.value && row.group.at(-1) === list.items.value.at(-1) ? "+" : "";
+/** @param {{ row: Folded }} props */
+function Fold({ row }) {
+  const all = Object.values(row.counts).reduce((sum, n) => sum + n, 0);
   return html`
     <button
       class="button quiet small fold"
       aria-expanded=${row.open}
       onClick=${() => setQuery({ open: row.open ? null : row.task_id })}
     >
-      ${row.open ? "▾" : "▸"} ${row.task_id}${" "}
-      <span class="faint">
-        [${row.group.length}
-        ${more}]
-      </span>
+      ${row.open ? "▾" : "▸"} ${row.task_id} <span class="faint">[${all}]</span>
     </button>
   `;
 }
@@ -159,7 +155,7 @@ function States({ row }) {
   if (!row.group) return html`<${State} name=${row.state || "none"} />`;
   return html`
     <span class="row">
-      ${byState(count(row.group)).map(([s, n]) => html`
+      ${byState(row.counts).map(([s, n]) => html`
         <${State} name=${s} count=${n} />
       `)}
     </span>

@@ -13,12 +13,14 @@ import { SchedulerCard } from "./scheduler.js";
  *   p99: number | null, rate: number | null }} Sample
  */
 
+/** @typedef {{ version: string, missing: string | null }} Database */
+
 export const EVERY = 5000; // milliseconds between polls; metrics are updated with each lease renewal
 const HUES = ["--owner-0", "--owner-1", "--owner-2", "--owner-3", "--owner-4", "--owner-5"];
 const PARTITIONS = 64;
 
-/** @param {{ items: Scheduler[], history: Sample[] }} props */
-export function Fleet({ items, history }) {
+/** @param {{ items: Scheduler[], database: Database | null, history: Sample[] }} props */
+export function Fleet({ items, database, history }) {
   /** @type {(number | null)[]} */
   const owner = Array(PARTITIONS).fill(null);
   items.forEach((one, i) =>
@@ -41,10 +43,16 @@ export function Fleet({ items, history }) {
           over, usually within seconds.
         <//>
       `}
+      ${database?.missing && html`
+        <${Notice} kind="warn">
+          ${database.missing}. <code>aiosched doctor</code> says what to do.
+        <//>
+      `}
       <div class="columns">
         <${Partitions} items=${items} owner=${owner} orphans=${orphans} />
         <${Performance} history=${history} />
       </div>
+      ${database && html`<p class="soft">The database is PostgreSQL ${database.version}.</p>`}
       ${items.map((one, i) => html`
         <${SchedulerCard} key=${one.incarnation} one=${one} hue=${HUES[i % HUES.length]} />
       `)}

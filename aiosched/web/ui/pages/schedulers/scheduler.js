@@ -1,6 +1,7 @@
 // One scheduler: its properties, load and performance.
 import { html } from "../../lib/html.js";
 import { quantile } from "../../lib/figures.js";
+import { counted } from "../../lib/names.js";
 import { duration } from "../../lib/time.js";
 import { Card, Facts, State, Tag, When } from "../../parts/basics.js";
 import { Parts } from "../../parts/facts.js";
@@ -88,7 +89,7 @@ export function SchedulerCard({ one, hue }) {
               `,
             ],
             ["Lease", html`renewed ${duration(one.lease_age)} ago`],
-            ["Executor", `${one.executor}, ${one.slots} slots`],
+            ["Executor", `${one.executor}, ${counted(one.slots, "slot")}`],
             ["Partitions", one.partitions],
             ["Load", html`<span title="task instance rows that it stores">${one.load.toFixed(1)} rows/s</span>`],
           ]}
@@ -139,7 +140,9 @@ function Load({ figures: f }) {
  * @param {Engine} engine
  */
 function rowsOf(name, engine) {
-  const workers = engine.listed.map(([worker, slots, jobs]) => `${worker} (${jobs} jobs, ${slots} slots)`);
+  const workers = engine.listed.map(
+    ([worker, slots, jobs]) => `${worker} (${counted(jobs, "job")}, ${counted(slots, "slot")})`,
+  );
   const more = engine.workers > workers.length ? `, and ${engine.workers - workers.length} more` : "";
   const queues = Object.entries(engine.queues).map(([queue, length]) => `${queue}: ${length}`);
   return [
@@ -186,7 +189,11 @@ function Speed({ figures: { histograms = {}, parsing, counters = {} } }) {
         ["Commit", two(histograms.journal_commit)],
         ["Critical section", two(histograms.critical_section)],
         ["Loop lag", two(histograms.loop_lag)],
-        ["Parsing", parsing && `${parsing.files} files, ${parsing.dags} DAGs, ${parsing.errors} with errors`],
+        [
+          "Parsing",
+          parsing &&
+            `${counted(parsing.files, "file")}, ${counted(parsing.dags, "DAG")}, ${parsing.errors} with errors`,
+        ],
         ["Problems", lost.map(([name, words]) => `${counters[name]} ${words}`).join(", ") || none()],
       ]}
     />

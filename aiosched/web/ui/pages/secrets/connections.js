@@ -1,6 +1,7 @@
 // Connections: the list, and saving one. Passwords are never shown.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { onlyIf } from "../../parts/condition.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
@@ -89,7 +90,10 @@ function ConnectionDialog({ connection, onClose, onDone }) {
     conn_type: connection?.conn_type ?? "",
     description: connection?.description ?? "",
   };
-  const [draft, setDraft] = useState({ ...EMPTY, ...known });
+  const [draft, setDraft] = useDraft(["connection", known.conn_id], { ...EMPTY, ...known }, [
+    "password",
+    "extra",
+  ]);
   /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: extra, wrong } = objectOf(draft.extra);

@@ -1,6 +1,7 @@
 // Variables: the list, and saving one.
 import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { onlyIf } from "../../parts/condition.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, When } from "../../parts/basics.js";
@@ -74,11 +75,8 @@ export function Variables() {
 
 /** @param {DialogProps & { variable: Api["VariableResource"] | null }} props */
 function VariableDialog({ variable, onClose, onDone }) {
-  const [draft, setDraft] = useState({
-    key: variable?.key ?? "",
-    value: "",
-    description: variable?.description ?? "",
-  });
+  const known = { key: variable?.key ?? "", value: "", description: variable?.description ?? "" };
+  const [draft, setDraft] = useDraft(["variable", known.key], known, ["value"]);
   /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const description = draft.description ? ["--description", draft.description] : [];

@@ -2,7 +2,7 @@
 import { html, useState } from "../../lib/html.js";
 import { apiUrl, get } from "../../lib/api.js";
 import { bytes } from "../../lib/figures.js";
-import { received } from "../../lib/json.js";
+import { readable, received } from "../../lib/json.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Failure, Loading, When } from "../../parts/basics.js";
 import { toast } from "../../parts/dialog.js";
@@ -56,7 +56,7 @@ function XCom({ one, base, params }) {
   let text = value;
   let cut = false;
   try {
-    text = pretty(received(value));
+    text = pretty(readable(received(value)));
   } catch {
     cut = full === null;
   }

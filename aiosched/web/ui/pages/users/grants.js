@@ -1,6 +1,7 @@
 // What users may do for some DAGs only: by tag, folder, DAG ids or team.
 import { html, useState } from "../../lib/html.js";
 import { at, post, remove } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -75,7 +76,7 @@ const KINDS = [
 
 /** @param {DialogProps} props */
 function NewGrant({ onClose, onDone }) {
-  const [draft, setDraft] = useState({ user: "", role: "viewer", kind: "team", name: "" });
+  const [draft, setDraft] = useDraft(["grant"], { user: "", role: "viewer", kind: "team", name: "" });
   /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const { user, role, kind, name } = draft;

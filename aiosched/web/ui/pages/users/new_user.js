@@ -1,12 +1,13 @@
 // The dialog that creates a person or a service account.
-import { html, useState } from "../../lib/html.js";
+import { html } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { PasswordField, RoleField, USER_ROLES } from "./fields.js";
 
 /** @param {DialogProps} props */
 export function NewUser({ onClose, onDone }) {
-  const [draft, setDraft] = useState({ name: "", role: "viewer", kind: "person", password: "" });
+  const [draft, setDraft] = useDraft(["user"], { name: "", role: "viewer", kind: "person", password: "" });
   const isService = draft.kind === "service";
   /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });

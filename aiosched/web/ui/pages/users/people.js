@@ -1,6 +1,7 @@
 // The list of users.
 import { html, useState } from "../../lib/html.js";
 import { at, me, patch, remove } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag, When } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -158,7 +159,7 @@ function DeleteDialog({ user, onClose, onDone }) {
 
 /** @param {DialogProps & { user: Api["User"] }} props */
 function ChangeUser({ user, onClose, onDone }) {
-  const [role, setRole] = useState(user.role);
+  const [role, setRole] = useDraft(["role", user.name], user.role);
   const [password, setPassword] = useState("");
   const change = { ...(role !== user.role && { role }), ...(password && { password }) };
   return html`
@@ -189,7 +190,9 @@ function ChangeUser({ user, onClose, onDone }) {
           <span class="help">Leave empty to keep the password.</span>
         </div>
       `}
-      <p class="help">Any change ends all sessions of ${user.name}.</p>
+      <p class="help">
+        Any change ends all sessions of ${user.name}; a password that is not your own also ends the tokens.
+      </p>
     <//>
   `;
 }

@@ -91,12 +91,12 @@ function EndOthers({ onClose, onDone }) {
       submitLabel="Log out"
       danger
       act=${() => remove("sessions")}
-      done="All other sessions have ended."
+      done="All other sessions and logins have ended."
       cli=${commandLine("users", "log-out", me.value?.name)}
       onClose=${onClose}
       onDone=${onDone}
     >
-      <p>This browser stays logged in. (The command ends its session, too.)</p>
+      <p>This browser stays logged in (the command ends its session, too), and tokens for programs go on.</p>
     <//>
   `;
 }

@@ -1,6 +1,7 @@
 // Teams, and the folders whose DAG files are theirs.
 import { html, useState } from "../../lib/html.js";
 import { at, post, remove } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -72,8 +73,8 @@ const columnsOf = (setOpen) => [
 
 /** @param {DialogProps} props */
 function NewTeam({ onClose, onDone }) {
-  const [name, setName] = useState("");
-  const [folder, setFolder] = useState("");
+  const [name, setName] = useDraft(["team"], "");
+  const [folder, setFolder] = useDraft(["team", "folder"], "");
   return html`
     <${Confirm}
       title="New team"
@@ -93,7 +94,7 @@ function NewTeam({ onClose, onDone }) {
 
 /** @param {DialogProps & { team: Team }} props */
 function AddFolder({ team, onClose, onDone }) {
-  const [folder, setFolder] = useState("");
+  const [folder, setFolder] = useDraft(["folder", team.name], "");
   return html`
     <${Confirm}
       title=${`A folder of ${team.name}`}

@@ -1,6 +1,7 @@
 // API tokens. A token is shown only once, when it is created.
 import { html, useState } from "../../lib/html.js";
 import { at, may, mayEverywhere, me, post, remove } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
 import { Confirm, Dialog, commandLine } from "../../parts/dialog.js";
@@ -114,7 +115,12 @@ export function Created({ token, onClose }) {
  * @param {DialogProps & { owner?: Api["User"] }} props
  */
 export function NewToken({ owner, onClose, onDone }) {
-  const [draft, setDraft] = useState({ label: "", role: "viewer", days: "90", read_only: false });
+  const [draft, setDraft] = useDraft(["api access", owner?.name], {
+    label: "",
+    role: "viewer",
+    days: "90",
+    read_only: false,
+  });
   /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const days = draft.days === "" ? null : Number(draft.days);

@@ -1,20 +1,28 @@
 // Answer what a task asks: choose options, fill in params.
-import { html, useState } from "../../lib/html.js";
+import { html } from "../../lib/html.js";
 import { at, post } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { Confirm, commandLine } from "../dialog.js";
 import { Field } from "../schema_form.js";
-import { confOf, flagsOf, textsOf } from "./conf.js";
+import { confOf, flagsOf, secretsOf, textsOf } from "./conf.js";
 
 /** @typedef {import("../../lib/schema.js").FieldText} FieldText */
 /** @typedef {import("../../lib/schema.js").Param} Param */
 
 /** @param {DialogProps & { input: Api["InputResource"] }} props */
 export function AnswerDialog({ input, onClose, onDone }) {
-  const [options, setOptions] = useState(input.defaults ?? (input.options.length === 1 ? input.options : []));
   const params = /** @type {Record<string, Param>} */ (/** @type {unknown} */ (input.params));
-  const [texts, setTexts] = useState(() => textsOf(params));
-  const { conf, wrong } = confOf(params, texts, "");
   const { dag_id: dag, run_id: run, task_id: task, map_index: index } = input;
+  const [draft, setDraft] = useDraft(
+    ["answer", dag, run, task, index],
+    () => ({
+      options: input.defaults ?? (input.options.length === 1 ? input.options : []),
+      texts: textsOf(params),
+    }),
+    secretsOf(params),
+  );
+  const { options, texts } = draft;
+  const { conf, wrong } = confOf(params, texts, "");
   const mapped = index >= 0 ? { map_index: index } : {};
   return html`
     <${Confirm}
@@ -30,14 +38,18 @@ export function AnswerDialog({ input, onClose, onDone }) {
       onDone=${onDone}
     >
       ${input.body && html`<pre class="doc">${input.body}</pre>`}
-      <${Options} input=${input} chosen=${options} choose=${setOptions} />
+      <${Options}
+        input=${input}
+        chosen=${options}
+        choose=${(/** @type {string[]} */ chosen) => setDraft({ ...draft, options: chosen })}
+      />
       ${Object.keys(params).map((name) => html`
         <${Field}
           key=${name}
           name=${name}
           param=${params[name]}
           text=${texts[name]}
-          onText=${(/** @type {FieldText} */ text) => setTexts({ ...texts, [name]: text })}
+          onText=${(/** @type {FieldText} */ text) => setDraft({ ...draft, texts: { ...texts, [name]: text } })}
           wrong=${wrong[`conf.${name}`]}
         />
       `)}

@@ -1,6 +1,7 @@
 // Clear task instances, so that they run again.
-import { html, useState } from "../../lib/html.js";
+import { html } from "../../lib/html.js";
 import { at, post } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { Confirm, commandLine } from "../dialog.js";
 import { OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
 
@@ -41,7 +42,7 @@ function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
  * @param {DialogProps & { dagId: string, selection: Partial<Selection>, options?: Flags }} props
  */
 export function ClearDialog({ dagId, selection, options: initial = {}, onClose, onDone }) {
-  const [options, setOptions] = useState(initial);
+  const [options, setOptions] = useDraft(["clear", dagId, selection, initial], initial);
   const body = { ...selection, ...options };
   const { preview, error } = useDryRun(at("dags", dagId, "clear"), body);
   const what = selection.task_ids

@@ -53,6 +53,15 @@ export const flagsOf = (params, conf) =>
   });
 
 /**
+ * The names of params whose values are secrets, at least in part.
+ * @param {Record<string, Param>} params
+ */
+export const secretsOf = (params) =>
+  Object.keys(params).filter((name) =>
+    /"format":"password"/.test(JSON.stringify(params[name].json_schema ?? {})),
+  );
+
+/**
  * The initial texts of the param fields: the defaults.
  * @param {Record<string, Param>} params
  */

@@ -1,6 +1,7 @@
 // Set the state of a run or of task instances.
-import { html, useState } from "../../lib/html.js";
+import { html } from "../../lib/html.js";
 import { at, post } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { taskName } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
 import { stateOf } from "../../lib/states.js";
@@ -28,9 +29,12 @@ function effectOf(state, ofTask) {
  */
 export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) {
   const states = taskId ? ["success", "failed", "skipped"] : ["success", "failed", "queued"];
-  const [state, setState] = useState("success");
-  const [options, setOptions] = useState({});
   const mapped = mapIndex !== undefined && mapIndex !== null && mapIndex >= 0;
+  const [draft, setDraft] = useDraft(["mark", dagId, runId, taskId, mapped && mapIndex], {
+    state: "success",
+    options: {},
+  });
+  const { state, options } = draft;
   /** @type {Resource<Api["RunDetails"]>} */
   const run = useResource(taskId ? null : at("dags", dagId, "runs", runId));
   const address = taskId
@@ -55,7 +59,12 @@ export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) 
     >
       <div class="field">
         <label for="mark-state">State</label>
-        <select class="input" id="mark-state" value=${state} onChange=${(e) => setState(e.target.value)}>
+        <select
+          class="input"
+          id="mark-state"
+          value=${state}
+          onChange=${(e) => setDraft({ ...draft, state: e.target.value })}
+        >
           ${states.map((one) => html`
             <option value=${one}>${stateOf(one).label}</option>
           `)}
@@ -65,7 +74,13 @@ export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) 
         In run <code>${runId}</code>. ${effectOf(state, Boolean(taskId))}
       </p>
       ${taskId ? html`
-        <${Options} usable=${MARKS} options=${options} setOptions=${setOptions} />
+        <${Options}
+          usable=${MARKS}
+          options=${options}
+          setOptions=${(/** @type {import("./touched.js").Flags} */ options) =>
+            setDraft({ ...draft, options })
+          }
+        />
         <${Preview}
           preview=${preview}
           error=${error}

@@ -4,8 +4,17 @@ import { at, may, patch } from "../../lib/api.js";
 import { reportDone, toast } from "../dialog.js";
 
 /**
+ * Whether a DAG is scheduled, in words.
+ * @param {Pick<Api["DagResource"], "is_paused" | "is_stale" | "has_import_errors">} dag
+ */
+export function scheduledWords(dag) {
+  if (dag.is_paused) return "paused";
+  return dag.is_stale || dag.has_import_errors ? "not scheduled" : "active";
+}
+
+/**
  * A switch that is on unless the DAG is paused.
- * @param {{ dag: Pick<Api["DagResource"], "dag_id" | "is_paused">, onDone?: (response: Answer) => void }} props
+ * @param {{ dag: Api["DagResource"], onDone?: (response: Answer) => void }} props
  */
 export function PauseSwitch({ dag, onDone }) {
   const [requested, setRequested] = useState(/** @type {boolean | null} */ (null));
@@ -33,7 +42,7 @@ export function PauseSwitch({ dag, onDone }) {
     }
     asking.current = false;
   };
-  const words = dag.is_paused ? `${dag.dag_id} is paused` : `${dag.dag_id} is active`;
+  const words = `${dag.dag_id} is ${scheduledWords(dag)}`;
   return html`
     <input
       type="checkbox"

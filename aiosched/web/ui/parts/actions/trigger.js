@@ -1,12 +1,13 @@
 // Trigger a run of a DAG: params, logical date, run id.
 import { html, useEffect, useMemo, useState } from "../../lib/html.js";
 import { at, get, post } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { utc } from "../../lib/schema.js";
 import { Loading, Notice } from "../basics.js";
 import { Confirm, Dialog, commandLine } from "../dialog.js";
 import { InputField } from "../form.js";
 import { Field } from "../schema_form.js";
-import { confOf, flagsOf, textsOf } from "./conf.js";
+import { confOf, flagsOf, secretsOf, textsOf } from "./conf.js";
 
 /** @typedef {import("../../lib/schema.js").FieldText} FieldText */
 /** @typedef {import("../../lib/schema.js").Param} Param */
@@ -46,9 +47,12 @@ export function TriggerDialog({ dagId, onClose, onDone }) {
  * @param {Api["DagResource"]} dag
  * @param {Record<string, Param>} params
  */
-function useDraft(dag, params) {
-  const [texts, setTexts] = useState(() => textsOf(params));
-  const [run, setRun] = useState({ logical_date: "", run_id: "", more: "", unpause: dag.is_paused });
+function useRunDraft(dag, params) {
+  const [{ texts, run }, setDraft] = useDraft(
+    ["trigger", dag.dag_id],
+    () => ({ texts: textsOf(params), run: { logical_date: "", run_id: "", more: "", unpause: dag.is_paused } }),
+    secretsOf(params),
+  );
   const [serverErrors, setServerErrors] = useState(/** @type {Record<string, string | undefined>} */ ({})); // by field
   const { conf, wrong } = confOf(params, texts, run.more);
   const errors = { ...serverErrors, ...wrong };
@@ -57,12 +61,14 @@ function useDraft(dag, params) {
    * @param {FieldText} text
    */
   const change = (name, text) => {
-    setTexts({ ...texts, [name]: text });
+    setDraft({ texts: { ...texts, [name]: text }, run });
     setServerErrors({ ...serverErrors, [`conf.${name}`]: undefined });
   };
   /** @param {Partial<RunDraft>} changes */
+  const setRun = (changes) => setDraft({ texts, run: { ...run, ...changes } });
+  /** @param {Partial<RunDraft>} changes */
   const set = (changes) => {
-    setRun({ ...run, ...changes });
+    setRun(changes);
     setServerErrors({ ...serverErrors, logical_date: undefined, run_id: undefined });
   };
   const act = async () => {
@@ -82,7 +88,7 @@ function useDraft(dag, params) {
 
 /** @param {DialogProps & { dag: Api["DagResource"], params: Record<string, Param> }} props */
 function TriggerForm({ dag, params, onClose, onDone }) {
-  const { texts, run, conf, wrong, errors, change, set, setRun, act } = useDraft(dag, params);
+  const { texts, run, conf, wrong, errors, change, set, setRun, act } = useRunDraft(dag, params);
   const names = Object.keys(params);
   const invalid = Object.values(wrong).some(Boolean) || (dag.is_paused && !run.unpause);
   return html`
@@ -110,7 +116,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
       <${MoreConf}
         words=${names.length ? "More conf" : "Conf"}
         text=${run.more}
-        onText=${(more) => setRun({ ...run, more })}
+        onText=${(more) => setRun({ more })}
         wrong=${wrong.conf}
       />
       ${dag.is_paused && html`
@@ -119,7 +125,7 @@ function TriggerForm({ dag, params, onClose, onDone }) {
             type="checkbox"
             class="switch"
             checked=${run.unpause}
-            onChange=${(e) => setRun({ ...run, unpause: e.target.checked })}
+            onChange=${(e) => setRun({ unpause: e.target.checked })}
           />${" "}
           Also unpause the DAG; otherwise the run waits
         </label>

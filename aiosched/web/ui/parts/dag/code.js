@@ -108,7 +108,57 @@ function Source({ dagId, version }) {
         source === null ? html`
           <${Empty} title="Source not available">This DAG comes from an application, not from a file.<//>
         ` : html`
-          <${Modules} words="Imports" names=${Object.keys(sources ?? {}).filter((name) => name !== file)} />
+          <${Files}
+            dagId=${dagId}
+            version=${version}
+            source=${source}
+            modules=${Object.keys(sources ?? {}).filter((name) => name !== file)}
+          />
+        `
+      }
+    <//>
+  `;
+}
+
+/**
+ * The DAG's own file, or a module that it imports, and the choice between them.
+ * @param {{ dagId: string, version: number, source: string, modules: string[] }} props
+ */
+function Files({ dagId, version, source, modules }) {
+  const module = modules.find((name) => name === query.value.module);
+  return html`
+    ${modules.length > 0 && html`
+      <label class="row soft">
+        File${" "}
+        <select
+          class="input"
+          value=${module ?? ""}
+          onChange=${(e) => setQuery({ module: e.target.value || null })}
+        >
+          <option value="">the DAG's own</option>
+          ${modules.map((name) => html`
+            <option key=${name} value=${name}>
+              ${name}
+            </option>
+          `)}
+        </select>
+      </label>
+    `}
+    ${module && html`<${Module} dagId=${dagId} version=${version} name=${module} />`}
+    ${!module && html`<${Lines} source=${source} />`}
+  `;
+}
+
+/** @param {{ dagId: string, version: number, name: string }} props */
+function Module({ dagId, version, name }) {
+  /** @type {Resource<Api["Module"]>} */
+  const found = useResource(at("dags", dagId, "versions", version, "module"), { name });
+  return html`
+    <${Shown} of=${found} lines=${12}>
+      ${({ source, why }) =>
+        source === null ? html`
+          <${Empty} title="Source not available">${why}<//>
+        ` : html`
           <${Lines} source=${source} />
         `
       }
@@ -135,6 +185,20 @@ function Lines({ source }) {
   `;
 }
 
+/**
+ * What is said of a version's own file, or of its serialized DAG, if a diff shows nothing of it.
+ * @param {"source" | "spec"} what
+ * @param {Api["Difference"]} data
+ */
+function unchangedWords(what, data) {
+  if (what === "spec") return "The serialized DAG is unchanged";
+  if (data.source_changed === null) return "The source of one of these versions is not known";
+  if (data.source_changed) return "The DAG's own file changed, in nothing that lines show";
+  if (!data.modules_known) return "The DAG's own file is unchanged; whether its modules changed is not known";
+  if (!data.modules.length) return "The source is unchanged";
+  return `The DAG's own file is unchanged: ${data.modules.length === 1 ? "the module" : "the modules"} below changed`;
+}
+
 /** @param {{ dagId: string, from: number, to: number, what: "source" | "spec" }} props */
 function Difference({ dagId, from, to, what }) {
   /** @type {Resource<Api["Difference"]>} */
@@ -142,36 +206,25 @@ function Difference({ dagId, from, to, what }) {
   return html`
     <${Shown} of=${found} lines=${8}>
       ${(data) => html`
-        ${what === "source" && html`<${Modules} words="Also changed:" names=${data.modules} />`}
-        ${data[what] ? html`
-          <${Diff} text=${data[what]} />
-        ` : html`
-          <${Empty}
-            title=${what === "source" ? "The source is unchanged" : "The serialized DAG is unchanged"}
-          />
-        `}
+        ${data[what] ? html`<${Diff} text=${data[what]} />` : html`<${Empty} title=${unchangedWords(what, data)} />`}
+        ${what === "source" &&
+          data.module_changes.map((/** @type {Api["ModuleChange"]} */ one) => html`
+            <${ModuleChange} key=${one.name} change=${one} />
+          `)}
       `}
     <//>
   `;
 }
 
-/**
- * A list of modules in the DAGs folder; nothing if empty.
- * @param {{ words: string, names: string[] }} props
- */
-function Modules({ words, names }) {
-  return (
-    names.length > 0 && html`
-      <p class="soft">
-        ${words}${" "}
-        ${names.map((name, i) => html`
-          ${i > 0 && ", "}
-          <code key=${name}>${name}</code>
-        `)}
-      </p>
-    `
-  );
-}
+/** @param {{ change: Api["ModuleChange"] }} props */
+const ModuleChange = ({ change: { name, change, diff, why } }) => html`
+  <details class="folded" open=${diff !== null}>
+    <summary>
+      <code>${name}</code> ${change}
+    </summary>
+    ${diff ? html`<${Diff} text=${diff} />` : html`<p class="soft">${why ?? "Nothing that lines show."}</p>`}
+  </details>
+`;
 
 /**
  * A unified diff with the line numbers of both sides.

@@ -138,7 +138,7 @@ function Delete({ dagId }) {
 const Settings = ({ dag, spec }) => html`
   <${Facts}
     rows=${[
-      ["Schedule", html`<${Schedule} of=${dag.schedule} />`],
+      ["Schedule", html`<${Schedule} of=${dag.schedule} timezone=${dag.schedule_timezone} />`],
       ["Time zone", spec.timezone ?? "UTC"],
       ["Start date", spec.start_date && html`<${When} at=${spec.start_date} />`],
       ["End date", spec.end_date && html`<${When} at=${spec.end_date} />`],

@@ -1,6 +1,7 @@
 // One action on the selected rows of a list, with one preview of all that it touches.
-import { html, useState } from "../../lib/html.js";
+import { html } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
+import { useDraft } from "../../lib/drafts.js";
 import { taskName } from "../../lib/names.js";
 import { stateOf } from "../../lib/states.js";
 import { Loading, Notice, State } from "../basics.js";
@@ -76,6 +77,7 @@ function Choice({ action, ofRuns, choice, setChoice }) {
           id="bulk-note"
           rows="3"
           maxlength="1000"
+          value=${String(choice.note)}
           onInput=${(/** @type {FieldEvent} */ e) => setChoice({ note: e.target.value })}
         />
         <span class="help">Replaces the notes of the selected rows; leave it empty to remove them.</span>
@@ -101,7 +103,10 @@ const FIRST = { mark: { state: "success" }, note: { note: "" }, clear: { only_fa
  */
 export function BulkDialog({ action, noun, count, places, onClose, onDone }) {
   const ofRuns = Boolean(places.runs);
-  const [choice, setChoice] = useState(action === "clear" && !ofRuns ? {} : FIRST[action]);
+  const [choice, setChoice] = useDraft(
+    ["bulk", action, places],
+    action === "clear" && !ofRuns ? {} : FIRST[action],
+  );
   const body = { action, ...places, ...choice };
   /** @type {Seen} */
   const seen = useDryRun("bulk", { ...body, ...(action === "note" && { note: "" }) }); // the text touches nothing else

@@ -1,1 +1,0 @@
-"""`dag.test()`: one run of a DAG in this process, without a database."""

@@ -1,0 +1,82 @@
+"""The critical section: scheduled task instances become queued, and all decisions are stored.
+
+One pass is one transaction of the journal: read the open slots of the pools, let the
+pure allocation choose (slots/claiming.py), store the claims and all other changes, commit. Only then are the
+claims handed to the executor. Which pools are locked for it: slots/storing.py.
+Source: docs/architecture.md, "The loop"; the semantics reference, section 17.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from aiosched.core.run.board import Board, Instance
+from aiosched.core.values.ids import partition_of
+from aiosched.db.engines.attempts import NewAttempt, new_attempt
+from aiosched.scheduler.effects.after_commit import after_commit
+from aiosched.scheduler.journal.journal import Transaction
+from aiosched.scheduler.memory.changes import Changes
+from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.slots.attribution import attributing
+from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, room_of
+from aiosched.scheduler.slots.storing import check_pools
+
+_POOL_RETRY: Final = 0.5  # seconds until a pool in which peers may have freed slots is checked again
+
+
+async def enqueue(session: Session) -> float | None:
+    """One pass; returns how long to rest unless woken."""
+    cache = session.cache
+    if not (cache.unstored.is_waiting or cache.work.room_changed) and _rest(session) is None:
+        return None
+    started = time.perf_counter()
+    cache.work.room_changed = False
+    async with attributing(session), session.env.journal.batch(shared=session.membership.has_peers) as transaction:
+        batch = await _decide(session, transaction)
+        committed = await transaction.write(batch)
+    session.env.metrics.critical_section.observe(time.perf_counter() - started)
+    session.env.metrics.journal_batch.observe(len(batch.tasks.instances))
+    after_commit(session, committed)
+    return 0.0 if cache.unstored.dirty else _rest(session)
+
+
+async def _decide(session: Session, transaction: Transaction) -> Changes:
+    """Choose and collect. There is no await between the choice and the collected batch."""
+    env, cache, membership = session.env, session.cache, session.membership
+    keeping, freed = await check_pools(session, transaction, claims=True)
+    parallelism = env.settings.core.parallelism
+    taken = len(env.attempts.in_flight) + len(session.context.held)
+    open_slots = 0 if membership.draining else parallelism - taken
+    room = room_of(transaction.pools, freed, env.executor, open=open_slots, parallelism=parallelism)
+    now = env.clock.now()
+    if not transaction.locks_pools:
+        batch = claim(cache, room, now, incarnation=env.incarnation, include_deferred=keeping)
+    else:
+        rows = {name: row for name, row in transaction.pools.items() if row is not None}
+        fairness = membership.pool_fairness
+        batch = claim_with_competitors(
+            cache, room, now, fairness, rows, incarnation=env.incarnation, include_deferred=keeping
+        )
+    if env.engines:
+        batch.messages.attempts = attempts_for_engines(session, batch.effects.claimed)
+    return batch
+
+
+def attempts_for_engines(session: Session, claimed: Iterable[tuple[Board, Instance]]) -> list[NewAttempt]:
+    """The attempts of claims that engines run, to be stored with these, as far as they can be handed out at once."""
+    engines, ending, found = session.env.engines, session.env.attempts.ending, []
+    for board, instance in claimed:
+        name = engines.name_of(board.graph.tasks[instance.task].executor)
+        if name is None or (ending and board.key(instance)[:3] in ending):
+            continue
+        with contextlib.suppress(Exception):  # the executor says later of what cannot be stored why it fails
+            found.append(new_attempt(partition_of(board.run.dag_id), name, board.attempt(instance)))
+    return found
+
+
+def _rest(session: Session) -> float | None:
+    """How long to rest unless woken: while tasks wait, pools are polled, since peers free slots without a notice."""
+    return _POOL_RETRY if session.membership.has_peers and session.cache.waiting.pools() else None

@@ -1,0 +1,95 @@
+"""Requests that do not come to their end: how long the head and the body of each may take, whatever the route.
+
+uvicorn waits for ever for the rest of a head or a body, so one client could keep open all connections that there are.
+A body may take a fixed time and what its bytes need at a slow line's rate; time in which this server does not read
+does not count. Elsewhere: bytes (guard.py, worker_api/), connections without a request (uvicorn's keep-alive).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+MOST_HEAD: Final = 2**14  # bytes
+_TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """Seconds that a head may take, from its first byte or that of the connection; seconds that a body may, besides
+    its bytes at `rate` a second."""
+
+    head: float = 20.0
+    body: float = 30.0
+    rate: float = 32.0 * 2**10
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's protocol for one connection, with limits of time."""
+
+    def __init__(self, *args: Any, limits: RequestLimits, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._limits = limits
+        self._request: RequestResponseCycle | None = None  # the last one whose head is complete
+        self._due: float | None = None  # when what is arriving has to be there, by the loop's clock
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Of asyncio."""
+        super().connection_made(transport)
+        self._expect(self.loop.time() + self._limits.head)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Of asyncio."""
+        self._expect(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Of asyncio."""
+        super().data_received(data)
+        self._look(len(data))
+
+    def on_response_complete(self) -> None:
+        """Of uvicorn."""
+        super().on_response_complete()
+        self._look(0)  # another request may have been waiting behind it
+
+    def _look(self, size: int) -> None:
+        """Whether a head or a body is still to come, now that so many bytes have."""
+        now = self.loop.time()
+        if self.cycle is not self._request:
+            self._request = self.cycle
+            self._expect(now + self._limits.body)
+        elif self._request is not None and self._request.more_body and self._due is not None:
+            self._due += size / self._limits.rate
+        if self._request is not None and not self._request.more_body:
+            if not self._request.response_complete:
+                self._expect(None)
+            elif size and self._due is None:  # the next head
+                self._expect(now + self._limits.head)
+
+    def _expect(self, due: float | None) -> None:
+        self._due = due
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due is not None:
+            self._timer = self.loop.call_later(due - self.loop.time(), self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        now, has_body = self.loop.time(), self._request is not None and self._request.more_body
+        if self.flow.read_paused:
+            self._expect(now + self._limits.body)
+        elif self._due > now:
+            self._expect(self._due)
+        elif has_body:
+            self.transport.abort()  # its application hears of a client that is gone
+        else:
+            self.transport.write(_TOO_SLOW)
+            self.transport.close()

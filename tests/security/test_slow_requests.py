@@ -1,0 +1,231 @@
+"""Heads and bodies that do not come to an end are given up, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from aiosched.config import Settings, WebSettings
+from aiosched.db.server.engine import Database
+from aiosched.web.app import make_app
+from aiosched.web.requests.request_client import RequestClient
+from aiosched.web.server import ports, uvicorn_server
+from aiosched.web.server.slow_requests import MOST_HEAD, BoundedProtocol, RequestLimits
+from tests.patience import PATIENCE
+
+LIMITS = RequestLimits(head=20.0, body=30.0, rate=1000.0)
+HEAD = b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n"
+WHOLE = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"
+
+
+class FakeLoop:
+    """The loop of the test with a clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now, self._timers, self._number = 0.0, list[Any](), itertools.count()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(self.now + delay, call, (), asyncio.get_running_loop())
+        heapq.heappush(self._timers, (self.now + delay, next(self._number), handle))
+        return handle
+
+    def create_task(self, work: Any, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.get_running_loop().create_task(work, **options)
+
+    def move(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self._timers and self._timers[0][0] <= end:
+            self.now, _, handle = heapq.heappop(self._timers)
+            if not handle.cancelled():
+                handle._run()
+        self.now = end
+
+
+class FakeTransport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written, self.is_open = b"", True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def close(self) -> None:
+        self.is_open = False
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return not self.is_open
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class Connection:
+    """One connection to an application, which reads bodies when `reads`, and answers when `answers` is set."""
+
+    def __init__(self) -> None:
+        self.loop, self.transport = FakeLoop(), FakeTransport()
+        self.reads, self.answers = True, asyncio.Event()
+        config = uvicorn.Config(self.app, log_config=None, ws="none", interface="asgi3")
+        config.load()
+        self.protocol = BoundedProtocol(config, ServerState(), {}, self.loop, limits=LIMITS)
+        self.protocol.connection_made(self.transport)
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while self.reads and (await receive()).get("more_body"):
+            pass
+        await self.answers.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    async def send(self, data: bytes, *, after: float = 0.0) -> None:
+        self.loop.move(after)
+        if self.transport.is_open:
+            self.protocol.data_received(data)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def is_open_after(self, seconds: float) -> bool:
+        self.loop.move(seconds)
+        return self.transport.is_open
+
+
+@pytest.fixture
+async def connection() -> AsyncIterator[Connection]:
+    found = Connection()
+    yield found
+    found.answers.set()
+    found.protocol.connection_lost(None)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET", b"GET / HTTP/1.1\r\nhost: h\r\nx: "])
+async def test_half_a_head_is_given_up(connection: Connection, begun: bytes) -> None:
+    if begun:
+        await connection.send(begun)
+    assert connection.is_open_after(19.0)
+    assert not connection.is_open_after(1.0)
+    assert connection.transport.written.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_bytes_one_by_one_are_no_way_around_it(connection: Connection) -> None:
+    for byte in itertools.islice(itertools.cycle(b"a"), 19):
+        await connection.send(bytes([byte]), after=1.0)
+    assert not connection.is_open_after(1.0)
+
+
+async def test_half_a_body_is_given_up(connection: Connection) -> None:
+    await connection.send(HEAD % 100 + b"x", after=19.0)
+    assert connection.is_open_after(29.0)
+    assert not connection.is_open_after(1.1)
+
+
+async def test_a_slow_line_may_take_the_time_that_its_bytes_need(connection: Connection) -> None:
+    await connection.send(HEAD % 100_000)
+    for _ in range(9):
+        await connection.send(b"x" * 10_000, after=10.0)  # at the rate
+    assert connection.transport.is_open
+    for _ in range(40):
+        await connection.send(b"x" * 100, after=1.0)
+    assert not connection.transport.is_open
+
+
+async def test_a_body_that_comes_after_the_answer_is_given_up_too(connection: Connection) -> None:
+    connection.reads = False
+    connection.answers.set()
+    await connection.send(HEAD % 1000)
+    assert b" 200 " in connection.transport.written
+    for _ in range(31):
+        await connection.send(b"x", after=1.0)
+    assert not connection.transport.is_open
+
+
+async def test_the_next_request_on_a_connection_has_limits_as_well(connection: Connection) -> None:
+    connection.answers.set()
+    await connection.send(WHOLE)
+    await connection.send(b"GET / HT", after=4.0)
+    assert connection.is_open_after(19.0)
+    assert not connection.is_open_after(1.0)
+
+
+async def test_one_that_waits_behind_another_has_limits_as_well(connection: Connection) -> None:
+    await connection.send(WHOLE + HEAD % 10 + b"x")
+    assert connection.is_open_after(1000.0)  # the first one is at work
+    connection.answers.set()
+    await connection.send(b"x")
+    assert not connection.is_open_after(31.0)
+
+
+async def test_an_answer_may_take_as_long_as_it_likes(connection: Connection) -> None:
+    await connection.send(WHOLE)
+    assert connection.is_open_after(100_000.0)
+
+
+async def test_time_in_which_the_server_does_not_read_does_not_count(connection: Connection) -> None:
+    connection.reads = False
+    await connection.send(HEAD % 200_000 + b"x" * 100_000)
+    assert connection.is_open_after(1000.0)
+
+
+# ---- on a socket ----
+
+
+@asynccontextmanager
+async def server(db: Database, limits: RequestLimits) -> AsyncIterator[int]:
+    app, ended = make_app(RequestClient(db, Settings(web=WebSettings(auth="password")))), asyncio.Event()
+    sock = ports.bind("127.0.0.1", 0)
+    closing = app.state.hub.close
+    serving = asyncio.create_task(uvicorn_server.serve(app, sock, ended, closing=closing, limits=limits))
+    try:
+        yield sock.getsockname()[1]
+    finally:
+        ended.set()
+        await serving
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /livez HTTP/1.1\r\nhost: h\r\n", b"POST /api/v1/login HTTP/1.1\r\nhost: h\r\ncontent-length: 99\r\n\r\n{",
+        b"POST /worker/v1/starts HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab",
+        b"POST /nothing HTTP/1.1\r\nhost: h\r\ncontent-length: 99\r\n\r\n{",
+    ],
+)  # fmt: skip
+async def test_no_route_keeps_a_half_request_open(db: Database, begun: bytes) -> None:
+    async with server(db, RequestLimits(head=0.1, body=0.1)) as port, asyncio.timeout(PATIENCE):
+        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(50)]
+        for _, writer in opened:
+            writer.write(begun)
+        for reader, writer in opened:
+            try:
+                await reader.read()
+            except ConnectionError:
+                pass
+            writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /livez HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+async def test_a_head_has_a_size(db: Database) -> None:
+    async with server(db, RequestLimits()) as port, asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /livez HTTP/1.1\r\nhost: h\r\nx: " + b"x" * 4 * MOST_HEAD)
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
