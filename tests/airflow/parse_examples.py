@@ -1,4 +1,4 @@
-"""`python parse_examples.py ROOT SITE FILE…`: a line of JSON for each file, imported in a child of its own.
+"""`python -m tests.airflow.parse_examples ROOT SITE FILE…`: a line of JSON for each file, imported in a child process.
 
 SITE is a folder with provider packages. Libraries that are not installed are empty modules.
 """

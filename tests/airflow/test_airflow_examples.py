@@ -16,6 +16,7 @@ import pytest
 
 from tests.airflow.test_airflow_files import AIRFLOW_1, AIRFLOW_2, AIRFLOW_3
 
+ROOT = Path(__file__).parents[2]
 NIGHTLY = bool(os.environ.get("AIOSCHED_NIGHTLY"))
 CACHE = Path(os.environ.get("AIOSCHED_WHEELS", Path.home() / ".cache" / "aiosched" / "wheels"))
 LEAST = 0.95  # of all files together
@@ -82,9 +83,9 @@ def problems_of(root: Path, site: Path) -> dict[str, str | None]:
     files = [
         file for file in sorted(root.rglob("*.py")) if file.name != "__init__.py" and not HELPERS & set(file.parts)
     ]
-    script = Path(__file__).parent / "parse_examples.py"
-    command = [sys.executable, str(script), str(root), str(site), *map(str, files)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "tests.airflow.parse_examples", str(root), str(site), *map(str, files)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr
     lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"file"')]
     assert len(lines) == len(files)
     return {line["file"]: line["problem"] for line in lines}

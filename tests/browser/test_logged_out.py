@@ -36,7 +36,7 @@ class Site(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def site(service: Service, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr(live, "ASK_SECONDS", 0.2)
-    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.1)
+    monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     db = Database(service.dsn, DatabaseSettings(), "test")
     await db._open_pool()
     await accounts.create_user(db, NAME, "editor", await hash_password(PASSWORD))

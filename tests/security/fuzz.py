@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import math
 import shutil
@@ -343,22 +344,29 @@ def fuzz(dsn: str, folder: Path, *, requests: int, seed: int, minutes: float = m
         wait_for(scheduler, "ready")
         url = wait_for(web, "web")["url"]
         both = {"scheduler": scheduler, "web": web}
-        said = {name: _read_on(process) for name, process in both.items()}  # else their pipes fill, and they wait
         pids = {name: process.pid for name, process in both.items()}
-        found = asyncio.run(play(dsn, url, pids, requests=requests, seed=seed, minutes=minutes))
-        for name, process in both.items():
-            if process.poll() is not None:
-                found.failures.append(f"{name} ended with {process.returncode}: {''.join(said[name])[-2000:]}")
-            found.failures += [f"{name} logged: {line:.2000}" for line in said[name] if '"level": "error"' in line]
+        with _read_on(scheduler) as of_scheduler, _read_on(web) as of_web:
+            found = asyncio.run(play(dsn, url, pids, requests=requests, seed=seed, minutes=minutes))
+            said = {"scheduler": of_scheduler, "web": of_web}
+            for name, process in both.items():
+                if process.poll() is not None:
+                    found.failures.append(f"{name} ended with {process.returncode}: {''.join(said[name])[-2000:]}")
+                found.failures += [f"{name} logged: {line:.2000}" for line in said[name] if '"level": "error"' in line]
     return found
 
 
-def _read_on(process: subprocess.Popen[str]) -> list[str]:
-    """The lines that it writes to stderr from now on."""
+@contextlib.contextmanager
+def _read_on(process: subprocess.Popen[str]) -> Iterator[list[str]]:
+    """The lines that it writes to stderr from now on, else its pipe fills and it waits; it is killed at the end."""
     lines = list[str]()
     assert process.stderr is not None
-    threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True).start()
-    return lines
+    reader = threading.Thread(target=lines.extend, args=(process.stderr,))
+    reader.start()
+    try:
+        yield lines
+    finally:
+        process.kill()
+        reader.join()
 
 
 def shares(times: list[float]) -> dict[str, float]:
