@@ -178,7 +178,10 @@ class SchemaOutOfDate(DatabaseError):
         else:
             remedy = "Run `aiosched db migrate` (or `aiosched serve --migrate`), then start again."
         super().__init__(f"The database is at schema {found or 'none (empty)'}, this aiosched needs {needed}. {remedy}")
-        self.found, self.needed, self.newer, self.of_development = found, needed, newer, of_development
+        self.found: str | None = found
+        self.needed: str = needed
+        self.newer: bool = newer
+        self.of_development: bool = of_development
 
 
 class StaleRows(DatabaseError):
@@ -206,7 +209,8 @@ class DagFailure(AioschedError):
 
     def __init__(self, dag_id: str, place: str) -> None:
         super().__init__(f"{place} of DAG {dag_id!r} failed")
-        self.dag_id, self.place = dag_id, place
+        self.dag_id: str = dag_id
+        self.place: str = place
 
 
 class InQuarantine(AioschedError):
@@ -233,7 +237,9 @@ class RunFailed(AioschedError):
     """A run that an application waited for has failed. `reasons`: of its failed tasks, each with its name."""
 
     def __init__(self, dag_id: str, run_id: str, reasons: Sequence[str]) -> None:
-        self.dag_id, self.run_id, self.reasons = dag_id, run_id, tuple(reasons)
+        self.run_id: str = run_id
+        self.reasons: tuple[str, ...] = tuple(reasons)
+        self.dag_id = dag_id
         shown = "; ".join(self.reasons[:3]) + (f"; and {len(self.reasons) - 3} more" if len(self.reasons) > 3 else "")
         super().__init__(f"The run {run_id} of {dag_id} has failed. {shown or 'None of its tasks has: ask `why`.'}")
 
@@ -335,7 +341,10 @@ class TaskDeferred(TaskSignal):
         timeout: timedelta | float | None = None,
     ) -> None:
         super().__init__(f"continues with {method_name} when {type(trigger).__name__} fires")
-        self.trigger, self.method_name, self.kwargs, self.timeout = trigger, method_name, dict(kwargs or {}), timeout
+        self.trigger: Any = trigger
+        self.method_name: str = method_name
+        self.kwargs: dict[str, Any] = dict(kwargs or {})
+        self.timeout: timedelta | float | None = timeout
 
 
 class TaskDeferralError(AioschedError):

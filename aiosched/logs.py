@@ -131,7 +131,7 @@ class PrintedLines(io.TextIOBase):
 
     def __init__(self, name: str, log: TextIO, stream: TextIO) -> None:
         super().__init__()
-        self.name = f"<{name}>"
+        self.name: str = f"<{name}>"
         self._log, self._logger, self._stream, self._begun = log, name, stream, ""
         self._lock = threading.RLock()
 

@@ -58,8 +58,10 @@ class ArchiveBundle:
 
     def __init__(self, settings: BundleSettings, cache: BundleCache) -> None:
         assert settings.url is not None
-        self.name, self.cache = settings.name, cache
-        self.interval, self.connection = settings.interval, settings.connection
+        self.name: str = settings.name
+        self.cache: BundleCache = cache
+        self.interval: float = settings.interval
+        self.connection: str | None = settings.connection
         self._url, self._subfolder, self._timeout = settings.url, settings.subfolder, settings.timeout
         self._busy: threading.Thread | None = None  # reads the archive, or hangs
 

@@ -47,8 +47,10 @@ class GitBundle:
 
     def __init__(self, settings: BundleSettings, cache: BundleCache) -> None:
         assert settings.url is not None
-        self.name, self.cache = settings.name, cache
-        self.interval, self.connection = settings.interval, settings.connection
+        self.name: str = settings.name
+        self.cache: BundleCache = cache
+        self.interval: float = settings.interval
+        self.connection: str | None = settings.connection
         self._url, self._ref, self._subfolder = settings.url, settings.ref, settings.subfolder
         self._timeout = settings.timeout
 

@@ -62,7 +62,8 @@ class ApiProblem(AioschedError):
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
-        self.status, self.code = status, code
+        self.status: int = status
+        self.code: str = code
 
 
 class Client(ListClient):

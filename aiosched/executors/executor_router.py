@@ -21,8 +21,8 @@ class ExecutorRouter:
     """
 
     def __init__(self, members: Mapping[str, Executor]) -> None:
-        self.members = dict(members)
-        self.name = ",".join(self.members)
+        self.members: dict[str, Executor] = dict(members)
+        self.name: str = ",".join(self.members)
         self._default = next(iter(self.members.values()))
 
     @property

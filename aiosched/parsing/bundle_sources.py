@@ -51,11 +51,12 @@ class _Listed:
     """Lists a folder with whole names, and keeps the last good listing."""
 
     def __init__(self, name: str | None, files: AuthorFiles) -> None:
-        self.name, self._files = name, files
+        self.name: str | None = name
+        self._files = files
         self._last: Listing | None = None
         self._problem: str | None = None  # as it was logged
         self._why: str | None = None  # why there is no newer code
-        self.waiting = False  # its first version is being fetched
+        self.waiting: bool = False  # its first version is being fetched
 
     async def _list_folder(self, root: Path, version: str | None, imported: Collection[str]) -> Listing:
         """The listing of `root`; the last good one if it cannot be read."""

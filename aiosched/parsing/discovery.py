@@ -85,7 +85,7 @@ class Discovery:
     """Lists one DAGs folder repeatedly, reading only files that changed in between. Not thread-safe."""
 
     def __init__(self, root: Path, *, safe_mode: bool = True) -> None:
-        self.root = root.absolute()
+        self.root: Path = root.absolute()
         self._safe_mode = safe_mode
         self._cache: dict[str, _Entry] = {}
 

@@ -59,7 +59,7 @@ class ParsingPool:
         values: ValueServer | None = None,
         user: OtherUser | None = None,
     ) -> None:
-        self.size = supervisors_for(settings)
+        self.size: int = supervisors_for(settings)
         self._prepared_with = (
             Limits.of(settings),
             AuthoringDefaults.of(settings),
@@ -69,7 +69,7 @@ class ParsingPool:
         )
         self._root = root
         self._values = values
-        self.busy_seconds = 0.0  # how long all parses took
+        self.busy_seconds: float = 0.0  # how long all parses took
         self._busy = 0  # files that are being parsed
         self._idle_since = time.monotonic()
         self._closed = False

@@ -20,7 +20,7 @@ class FirstPass:
 
     def __init__(self) -> None:
         self.left: set[str] | None = None  # files that are not stored yet; None: not listed yet
-        self.seconds = 0.0  # how long it took
+        self.seconds: float = 0.0  # how long it took
         self._started = time.monotonic()
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

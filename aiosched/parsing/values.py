@@ -87,7 +87,7 @@ class FileLookups:
     def __init__(self, address: ValuesAddress | None) -> None:
         self._address = address
         self._known: dict[ValueQuestion, ValueAnswer] = {}
-        self.unanswered = False
+        self.unanswered: bool = False
 
     @property
     def any(self) -> bool:

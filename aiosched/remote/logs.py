@@ -127,7 +127,8 @@ class AttemptLogs:
     def __init__(
         self, folder: Path, remote: RemoteFolder | None = None, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self.folder, self.remote = folder, remote
+        self.folder: Path = folder
+        self.remote: RemoteFolder | None = remote
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._listings: dict[str, tuple[float, list[LogRange]]] = {}

@@ -21,7 +21,7 @@ from aiosched.parsing.store import register_specs, withdraw_registered
 if TYPE_CHECKING:
     from aiosched.authoring import DAG
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 LIST_AGAIN: Final = 600.0  # seconds; a list of runs covers at least the next two hours
 
@@ -54,9 +54,9 @@ class ApplicationDags:
 
     def __init__(self, dags: Iterable[DAG], application: str) -> None:
         self.application = application
-        self.are_given = dags != ()  # an empty list is a list that will grow
-        self.known = by_id(dags)
-        self.active = set(self.known)
+        self.are_given: bool = dags != ()  # an empty list is a list that will grow
+        self.known: dict[str, DAG] = by_id(dags)
+        self.active: set[str] = set(self.known)
 
     def declare(self, dag: DAG) -> None:
         """Add a DAG before the start. Raises Refused if it is registered already, or DAGs are read from files."""

@@ -40,7 +40,9 @@ class RunHandle:
 
     def __init__(self, scheduler: Runs, dag_id: str, run_id: str, key: int) -> None:
         self._scheduler = scheduler
-        self.dag_id, self.run_id, self.key = dag_id, run_id, key
+        self.dag_id: str = dag_id
+        self.run_id: str = run_id
+        self.key: int = key
         self.error: RunFailed | None = None
 
     def __repr__(self) -> str:

@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     from aiosched.db.queries.schedule_queries import Schedule
 
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -184,7 +184,7 @@ class Scheduler:
     ) -> None:
         if settings is None:
             loaded = load_settings()
-            self.settings = loaded.settings
+            self.settings: Settings = loaded.settings
             if executor is None and loaded.origins["executor.kind"].source != "default":
                 executor = self.settings.executor.kind
             if grace is None and loaded.origins["scheduler.grace"].source != "default":
@@ -197,9 +197,9 @@ class Scheduler:
             self.settings.core.dags_folder, self.settings.dags.bundles = Path(dags_folder), []
         if name is not None:
             self.settings.scheduler.name = name
-        self.clock = clock or SystemClock()
+        self.clock: Clock | SystemClock = clock or SystemClock()
         self._clock_check = ClockCheck(self.clock, lambda: self._session)
-        self.metrics = Metrics()
+        self.metrics: Metrics = Metrics()
         if dags_folder is not None and not (dags := tuple(dags)):
             dags = ()  # the folder has them
         self._registered = ApplicationDags(dags, application)
@@ -214,7 +214,7 @@ class Scheduler:
         # partitions of other schedulers whose files the parser here reads, too; see `list_files`
         self.also_parses: Callable[[int], bool] = lambda _: False
         self.parser: Parser | None = None
-        self.database_summary = ""
+        self.database_summary: str = ""
         self._grace = _GRACE if grace is None else grace
         self._parse = parse and (dags_folder is not None or not self._registered.are_given)
         self._migrate = migrate

@@ -80,12 +80,13 @@ class Member:
     """See the module docstring. Its incarnation is a number that is unique in the world, from 1."""
 
     def __init__(self, fleet: Fleet, executor: ScriptedExecutor) -> None:
-        self.fleet, self.executor = fleet, executor
+        self.fleet: Fleet = fleet
+        self.executor: ScriptedExecutor = executor
         self.attempts: Attempts = Attempts(Metrics())
         executor.listen(self.attempts.receive)
         self.attempts.revoke = executor.revoke
         incarnation = next(fleet.incarnations)
-        self.context = MemoryContext.on(fleet.rows, fleet.clock, self.attempts, incarnation)
+        self.context: MemoryContext = MemoryContext.on(fleet.rows, fleet.clock, self.attempts, incarnation)
         self._fairness = PoolFairness(incarnation)
         self._recheck_at: datetime | None = None
 

@@ -103,7 +103,8 @@ class HttpHook(BaseHook):
 
     def __init__(self, method: str = "POST", http_conn_id: str = default_conn_name, **_: Any) -> None:
         super().__init__()
-        self.method, self.http_conn_id = method, http_conn_id
+        self.method: str = method
+        self.http_conn_id: str = http_conn_id
 
     def run(
         self,

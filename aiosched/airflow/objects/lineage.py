@@ -57,7 +57,7 @@ class HookLineageReader:
     """For listeners that would send lineage elsewhere; it reads nothing."""
 
     def __init__(self, **_: Any) -> None:
-        self.lineage_collector = get_hook_lineage_collector()
+        self.lineage_collector: HookLineageCollector = get_hook_lineage_collector()
 
     def retrieve_hook_lineage(self) -> HookLineage:
         """What was reported: nothing."""

@@ -119,20 +119,22 @@ class Unknown(_Anything):
     def _number(self) -> NoReturn:
         raise self._refused("made a number")
 
-    __int__ = __float__ = __complex__ = __index__ = _number
-
     def _order(self, other: Any) -> NoReturn:
         raise self._refused("compared")
-
-    __lt__ = __le__ = __gt__ = __ge__ = _order
 
     def _compute(self, *others: Any) -> NoReturn:
         raise self._refused("computed with")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _compute
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _compute
-    __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _compute
-    __neg__ = __pos__ = __abs__ = __invert__ = __round__ = _compute
+
+_REFUSED: Final = {
+    Unknown._number: "int float complex index",
+    Unknown._order: "lt le gt ge",
+    Unknown._compute: "add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv rfloordiv mod rmod divmod "
+    "rdivmod pow rpow and rand or ror xor rxor neg pos abs invert round",
+}
+for _refuse, _operators in _REFUSED.items():
+    for _operator in _operators.split():
+        setattr(Unknown, f"__{_operator}__", _refuse)
 
 
 def explained(message: str) -> str:

@@ -55,7 +55,9 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
         outer = self.parent_group.effective_default_args if self.parent_group else dag.default_args
         self.effective_default_args: Mapping[str, Any] = {**outer, **(default_args or {})}
         wanted = self.parent_group.child_id(group_id) if self.parent_group else group_id
-        self.group_id = checks.valid_key("group_id", dag.free_id(wanted) if add_suffix_on_collision else wanted, where)
+        self.group_id: str = checks.valid_key(
+            "group_id", dag.free_id(wanted) if add_suffix_on_collision else wanted, where
+        )
         if self.group_id in dag.task_groups or self.group_id in dag.task_dict:
             raise checks.fail(
                 f"The DAG {dag.dag_id!r} has a task or group {self.group_id!r} already. Choose another group_id.",

@@ -37,7 +37,7 @@ class ImportTurns(Generic[T]):
         self._change = threading.Condition()
         self._imports: list[_UnderWay] = []
         self._is_unloading = False
-        self.is_mixed = False  # an import that nobody waited for has ended since modules were unloaded
+        self.is_mixed: bool = False  # an import that nobody waited for has ended since modules were unloaded
 
     @contextmanager
     def importing(self, folder: Hashable, file: str, use: Callable[[], T], *, limit: float) -> Iterator[T]:

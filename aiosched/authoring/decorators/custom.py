@@ -46,7 +46,8 @@ class FunctionOperator(BaseOperator):
         self.python_callable = python_callable
         self.op_args: list[Any] = list(op_args or ())
         self.op_kwargs: dict[str, Any] = dict(op_kwargs or {})
-        self.called_with = (self.op_args, self.op_kwargs)  # the other class may keep fewer of them
+        # The other class may keep fewer of them.
+        self.called_with: tuple[list[Any], dict[str, Any]] = (self.op_args, self.op_kwargs)
         super().__init__(task_id=task_id, **{**(kwargs_to_upstream or {}), **kwargs})
 
     @property

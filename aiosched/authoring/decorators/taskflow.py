@@ -78,7 +78,7 @@ class TaskFunction(Generic[P, R], Uncalled):
         self.operator = operator
         self.options: dict[str, Any] = dict(options)
         self.where = where  # it is decorated
-        self.is_used = False  # called, mapped or copied
+        self.is_used: bool = False  # called, mapped or copied
         self._places = dict.fromkeys(options, where)  # the calls in which the options are written
         dag = building.current_dag()
         if dag is not None:
@@ -280,7 +280,9 @@ class TaskDecorator(_Decorator):
         self.virtualenv: _Decorator = _Decorator("task.virtualenv", PythonVirtualenvOperator)
         self.external_python: _Decorator = _Decorator("task.external_python", ExternalPythonOperator)
         self.branch_virtualenv: _Decorator = _Decorator("task.branch_virtualenv", BranchPythonVirtualenvOperator)
-        self.branch_external_python = _Decorator("task.branch_external_python", BranchExternalPythonOperator)
+        self.branch_external_python: _Decorator = _Decorator(
+            "task.branch_external_python", BranchExternalPythonOperator
+        )
         self.stub: _Decorator = _Decorator("task.stub", StubOperator)
         self.run_if, self.skip_if = run_if, skip_if
 

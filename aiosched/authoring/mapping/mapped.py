@@ -181,7 +181,7 @@ class OperatorPartial:
 
     def __init__(self, operator_class: type[BaseOperator], kwargs: Mapping[str, Any]) -> None:
         self.where = where = author_location()
-        self.expanded = False
+        self.expanded: bool = False
         self._class = operator_class
         self._kwargs = translated(operator_class, kwargs, where)
         self.name: str = f"{operator_class.__name__}(task_id={self._kwargs.get('task_id')!r})"

@@ -39,7 +39,8 @@ class SmtpNotifier(BaseNotifier):
         self.cc: str | list[str] | None = cc if cc is None or isinstance(cc, str) else list(cc)
         self.bcc: str | list[str] | None = bcc if bcc is None or isinstance(bcc, str) else list(bcc)
         self.from_email = from_email
-        self.subject, self.html_content = subject, html_content
+        self.subject: str = subject
+        self.html_content: str = html_content
         self.files: list[str] = list(files or ())
         self.smtp_conn_id = smtp_conn_id
 

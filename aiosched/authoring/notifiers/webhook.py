@@ -35,7 +35,9 @@ class WebhookNotifier(BaseNotifier):
         method: str = "POST",
         timeout: float = 30.0,
     ) -> None:
-        self.endpoint, self.http_conn_id, self.method = endpoint, http_conn_id, method
+        self.endpoint: str = endpoint
+        self.http_conn_id: str | None = http_conn_id
+        self.method: str = method
         self.payload: dict[str, Any] | None = None if payload is None else dict(payload)
         self.headers: dict[str, str] = dict(headers or {})
         self.timeout = timeout

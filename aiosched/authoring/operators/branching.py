@@ -105,7 +105,8 @@ class BranchDateTimeOperator(BaseBranchOperator):
         super().__init__(**kwargs)
         if target_lower is None and target_upper is None:
             raise self.fail(f"Task {self.task_id!r}: give target_lower, target_upper or both.")
-        self.target_lower, self.target_upper = target_lower, target_upper
+        self.target_lower: datetime | time | None = target_lower
+        self.target_upper: datetime | time | None = target_upper
         self.follow_task_ids_if_true = follow_task_ids_if_true
         self.follow_task_ids_if_false = follow_task_ids_if_false
         self.use_task_logical_date = use_task_logical_date

@@ -45,11 +45,15 @@ class EmailOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.to, self.cc, self.bcc = to, cc, bcc
-        self.subject, self.html_content = subject, html_content
+        self.to: str | Sequence[str] | Any = to
+        self.cc: str | Sequence[str] | Any | None = cc
+        self.bcc: str | Sequence[str] | Any | None = bcc
+        self.subject: str | Any = subject
+        self.html_content: str | Any = html_content
         self.files: Sequence[str] | list[str] | Any = files or []
         self.from_email = from_email
-        self.mime_subtype, self.mime_charset = mime_subtype, mime_charset
+        self.mime_subtype: str = mime_subtype
+        self.mime_charset: str = mime_charset
         self.conn_id = conn_id
         self.custom_headers: dict[str, Any] = dict(custom_headers or {})
 

@@ -68,14 +68,19 @@ class HITLOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.subject, self.body = subject, body
+        self.subject: str = subject
+        self.body: str | None = body
         self.options: list[str] = [options] if isinstance(options, str) else list(options)
         self.multiple = multiple
-        self.defaults = [defaults] if isinstance(defaults, str) else None if defaults is None else list(defaults)
+        self.defaults: list[str] | None = (
+            [defaults] if isinstance(defaults, str) else None if defaults is None else list(defaults)
+        )
         self.input_params: ParamsDict = ParamsDict(params, owner=f"task {self.task_id!r}")
-        self.notifiers = [notifiers] if callable(notifiers) else list(notifiers or ())
+        self.notifiers: list[Notifier] = [notifiers] if callable(notifiers) else list(notifiers or ())
         self.assigned_users: tuple[str, ...] = _names(assigned_users)
-        self.response_timeout = checks.optional_duration("response_timeout", response_timeout, self._origin)
+        self.response_timeout: timedelta | None = checks.optional_duration(
+            "response_timeout", response_timeout, self._origin
+        )
         self._check()
 
     def _check(self) -> None:

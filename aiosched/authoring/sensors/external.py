@@ -72,7 +72,9 @@ class ExternalTaskSensor(BaseSensorOperator):
         listed = [*self.allowed_states, *self.skipped_states, *self.failed_states]
         if twice := sorted({state for state in listed if listed.count(state) > 1}):
             raise self._wrong(f"{', '.join(twice)} is in more than one of the lists of states")
-        self.execution_delta = checks.optional_duration("execution_delta", execution_delta, self._origin)
+        self.execution_delta: timedelta | None = checks.optional_duration(
+            "execution_delta", execution_delta, self._origin
+        )
         self.execution_date_fn = execution_date_fn
         self.check_existence = check_existence
         self.poll_interval = poll_interval

@@ -41,7 +41,10 @@ class DagStateTrigger(_SchedulerTrigger):
     """Fires when the run `run_id` of `dag_id` is in one of `states`; the event names its state."""
 
     def __init__(self, dag_id: str, run_id: str, states: Sequence[str], poll_interval: float = 5.0) -> None:
-        self.dag_id, self.run_id, self.states, self.poll_interval = dag_id, run_id, list(states), poll_interval
+        self.dag_id: str = dag_id
+        self.run_id: str = run_id
+        self.states: list[str] = list(states)
+        self.poll_interval: float = poll_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll every `poll_interval` seconds."""
@@ -77,7 +80,8 @@ class ExternalTaskTrigger(_SchedulerTrigger):
         self.logical_dates: list[datetime] = list(logical_dates)
         self.external_task_ids: list[str] | None = list(external_task_ids) if external_task_ids is not None else None
         self.external_task_group_id = external_task_group_id
-        self.allowed_states, self.failed_states = list(allowed_states), list(failed_states)
+        self.allowed_states: list[str] = list(allowed_states)
+        self.failed_states: list[str] = list(failed_states)
         self.skipped_states: list[str] = list(skipped_states)
         self.poke_interval = poke_interval
 

@@ -17,7 +17,9 @@ class FileTrigger(BaseTrigger):
     """
 
     def __init__(self, filepath: str, recursive: bool = False, poke_interval: float = 5.0) -> None:
-        self.filepath, self.recursive, self.poke_interval = filepath, recursive, poke_interval
+        self.filepath: str = filepath
+        self.poke_interval: float = poke_interval
+        self.recursive: bool = recursive
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Check for a match in a thread, every `poke_interval` seconds."""
@@ -54,7 +56,9 @@ class DirectoryFileDeleteTrigger(BaseTrigger):
     """
 
     def __init__(self, *, directory: str, filename: str, poke_interval: float = 5.0) -> None:
-        self.directory, self.filename, self.poke_interval = directory, filename, poke_interval
+        self.directory: str = directory
+        self.filename: str = filename
+        self.poke_interval = poke_interval
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Try to delete the file in a thread, every `poke_interval` seconds. Raises OSError if that is not allowed."""

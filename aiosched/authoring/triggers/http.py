@@ -28,8 +28,11 @@ class HttpTrigger(BaseTrigger):
         response_error_codes_allowlist: Sequence[str] = ("404",),
         poke_interval: float = 5.0,
     ) -> None:
-        self.endpoint, self.http_conn_id, self.method = endpoint, http_conn_id, method
-        self.request_params, self.headers = dict(request_params or {}), dict(headers or {})
+        self.endpoint: str = endpoint
+        self.http_conn_id: str | None = http_conn_id
+        self.method: str = method
+        self.request_params: dict[str, Any] = dict(request_params or {})
+        self.headers: dict[str, str] = dict(headers or {})
         self.extra_options: dict[str, Any] = dict(extra_options or {})
         self.response_error_codes_allowlist: list[str] = list(response_error_codes_allowlist)
         self.poke_interval = poke_interval

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from aiosched.db.queries.asset_queries import AssetRow, EventRow
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Assets and their events.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Assets and their events."
+)
 
 Name = Annotated[str, typer.Argument(metavar="ASSET", help="The asset's name.", show_default=False)]
 

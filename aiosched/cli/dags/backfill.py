@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from aiosched.db.queries.backfill_queries import BackfillRow
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of past dates.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of past dates."
+)
 
 Number = Annotated[
     int, typer.Argument(metavar="ID", min=1, max=MOST_BIGINT, help="The backfill's number.", show_default=False)

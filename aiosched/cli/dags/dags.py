@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from aiosched.db.queries.queries import DagListRow, RunRow
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="DAGs: list, trigger, pause, test, check."
 )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aiosched.db.people.human_inputs import InputRow
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="What tasks ask people, and the answers."
 )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aiosched.db.queries.queries import RunRow, TaskRow
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of DAGs.")
+app: typer.Typer = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Runs of DAGs.")
 
 app.command("clear")(clearing.clear_runs)
 app.command("mark", cls=UNASKED)(clearing.mark_run)

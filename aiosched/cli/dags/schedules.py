@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aiosched.db.queries.schedule_queries import Schedule
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Schedules of DAGs that are data."
 )
 

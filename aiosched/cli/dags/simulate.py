@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aiosched.core.graph.spec import DagSpec
     from aiosched.testing.simulation import DagFigures, PoolFigures, SimulatedRun, Simulation
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app: typer.Typer = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DAGS_PER_PAGE: Final = 1000

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from aiosched.db.server.engine import Database
     from aiosched.remote.logs import AttemptLogs
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tasks and their instances.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Tasks and their instances."
+)
 
 
 _AIRFLOW_OPTIONS: Final = {

@@ -16,7 +16,7 @@ from aiosched.core.values.ids import read_instance_name
 if TYPE_CHECKING:
     from aiosched.core.why.explanation import Explanation, Gate, Holder
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app: typer.Typer = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _MARKS: Final = {"ok": "ok", "wait": "WAIT", "never": "NEVER", "not-reached": "-", "unknown": "?"}
 _STYLES: Final = {"ok": "green", "wait": "bold yellow", "never": "bold red", "unknown": "magenta"}

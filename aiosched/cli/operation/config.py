@@ -12,7 +12,7 @@ from aiosched.cli.base.output import Columns, Format, chosen, show_data, show_li
 from aiosched.cli.base.session import load
 from aiosched.errors import NotFound, did_you_mean
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Settings.")
+app: typer.Typer = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Settings.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aiosched.db.people.secrets import Change, SecretStore
     from aiosched.providers import ConnectionType
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,

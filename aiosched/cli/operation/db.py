@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from aiosched.db.server.admin import DatabaseInfo
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The database as a whole.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The database as a whole."
+)
 
 T = TypeVar("T")
 

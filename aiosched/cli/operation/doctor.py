@@ -51,7 +51,7 @@ _RELEASED_FOR: Final = 3600.0  # seconds that files of XComs may wait to be remo
 _STORE_SECONDS: Final = 10.0  # that the store may take
 LOCKED_FOR: Final = 5.0  # seconds after which a lock is a finding
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app: typer.Typer = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from aiosched.cli.base.options import Output
 from aiosched.cli.base.output import STRUCTURED, report, talk, write
 from aiosched.errors import Refused
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app: typer.Typer = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 # File in the new folder, its template, and what is said about it.
 _FILES: Final = (

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from aiosched.migration.planning import MigrationPlan, MigrationStep
     from aiosched.parsing.result import ParsedFile
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Move from Airflow.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Move from Airflow."
+)
 
 _FILES: Final[Columns[FileVerdict]] = {
     "FILE": lambda one: one.file,

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from aiosched.db.people.pools import Pool, PoolChange
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Pools and their slots.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Pools and their slots."
+)
 
 Name = Annotated[str, typer.Argument(metavar="POOL", help="The pool's name.", show_default=False)]
 

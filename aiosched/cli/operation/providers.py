@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aiosched.cli.operation.provider_plan import ProviderPlan
     from aiosched.providers import ProviderPackage
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,

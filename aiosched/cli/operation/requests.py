@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiosched.db.queries.request_queries import RequestRow
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Requests to the owners of DAGs."
 )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aiosched.db.server.engine import Database
     from aiosched.db.statements.parsers import ParserRow
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Schedulers of this database."
 )
 

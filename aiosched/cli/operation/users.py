@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from aiosched.db.people.web_sessions import StoredSession
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Users of the web server.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Users of the web server."
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The person's name.", show_default=False)]
 RoleWord = Annotated[

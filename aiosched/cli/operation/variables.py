@@ -31,7 +31,9 @@ from aiosched.cli.operation.secret_files import (
 if TYPE_CHECKING:
     from aiosched.db.people.secrets import SecretStore, VariableValue
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Settings of DAGs.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Settings of DAGs."
+)
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The variable's key.", show_default=False)]
 

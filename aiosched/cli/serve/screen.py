@@ -35,7 +35,7 @@ class Screen:
     def __init__(self, output: Format | None, *, whole: bool = False) -> None:
         wanted = output is None or output in STRUCTURED
         self._in_log = wanted and streams_are_one() and writes_json()
-        self.is_json = self._in_log or chosen(output) in STRUCTURED
+        self.is_json: bool = self._in_log or chosen(output) in STRUCTURED
         self._whole = whole
         self._lines: LineWriter | None = None  # from the first line on
         self._width = 0

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from aiosched.web.views.database_watch import DatabaseWatch, Preparation
 
 logger: logging.Logger = logging.getLogger(__name__)
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app: typer.Typer = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 T = TypeVar("T")
 Stop = Callable[[], Awaitable[None]]

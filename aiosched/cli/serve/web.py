@@ -12,7 +12,7 @@ from aiosched.cli.base.output import report, talk
 from aiosched.cli.base.page import WebPage, answers, page_at, served_address
 from aiosched.cli.base.session import load, open_database
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The web server's address for a browser."
 )
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aiosched.core.values.messages import Outcome
     from aiosched.core.values.worker_messages import Job
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app: typer.Typer = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 LOST: Final = 75  # EX_TEMPFAIL: the attempt is run again
 _LOOK_EVERY: Final = 0.2  # seconds between two looks for a file with a job

@@ -42,7 +42,7 @@ class StepBudget:
     __slots__ = ("left",)
 
     def __init__(self, most: int = MOST_STEPS) -> None:
-        self.left = most
+        self.left: int = most
 
     def spend(self, steps: int) -> None:
         """Count steps. Raises TooManySteps."""

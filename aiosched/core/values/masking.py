@@ -55,7 +55,7 @@ class Redactor:
     def __init__(self) -> None:
         self._registered: dict[str, None] = {}
         self._words: tuple[str, ...] = ()  # longest first, so that a shorter one does not split it
-        self.longest = 0  # characters
+        self.longest: int = 0  # characters
         self.listener: Callable[[Sequence[str]], None] | None = None  # is given all words before there are more
 
     def __bool__(self) -> bool:

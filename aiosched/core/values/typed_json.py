@@ -72,7 +72,8 @@ class NotJson(TypeError):
 
     def __init__(self, what: str, place: str = "") -> None:
         super().__init__(f"{place or 'it'} {what}")
-        self.what, self.place = what, place
+        self.what: str = what
+        self.place: str = place
 
 
 def plain_text(value: Any) -> bytes | None:

@@ -16,7 +16,9 @@ class UnwrittenLog:
     __slots__ = ("lost", "tail", "why")
 
     def __init__(self, why: OSError) -> None:
-        self.why, self.lost, self.tail = why.strerror or str(why), 0, b""
+        self.tail: bytes = b""
+        self.lost: int = 0
+        self.why: str = why.strerror or str(why)
 
     def add(self, data: bytes) -> None:
         """`data` is lost, too."""

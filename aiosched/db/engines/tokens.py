@@ -29,7 +29,7 @@ class TokenSigner:
     """Makes and reads tokens with a database's keys (db/people/signing_keys.py): the last one signs."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self.keys = tuple(keys)
+        self.keys: tuple[bytes, ...] = tuple(keys)
         signer = Signer(list(keys), salt="aiosched attempt", key_derivation="hmac", **_SIGNATURES)
         ours = [signer.derive_key(key) for key in keys]
         self._signer = Signer(ours, key_derivation="none", **_SIGNATURES)

@@ -368,7 +368,7 @@ class OfAnotherTeam(NotFound):
     def __init__(self, kind: str, name: str, *, owner: str, team: str | None) -> None:
         super().__init__(f"There is no {kind} {name!r}.")
         asker = "no team" if team is None else f"the team {team!r}"
-        self.what = f"the {kind} {name!r} of the team {owner!r}, and belongs to {asker}"
+        self.what: str = f"the {kind} {name!r} of the team {owner!r}, and belongs to {asker}"
 
 
 _WRITES: Final = (Change.CREATED, Change.CHANGED)

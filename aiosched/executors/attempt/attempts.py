@@ -83,7 +83,7 @@ class TriggerExecution(Execution):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.trigger: BaseTrigger | None = None
-        self.killed = False  # stopped because the event is no longer needed, not because it moves elsewhere
+        self.killed: bool = False  # stopped because the event is no longer needed, not because it moves elsewhere
         self._file: AttemptLog | None = None
         self._blocked_at: set[str] = set()
         self.on_event: Callable[[Report], None] = lambda report: None  # of an asset watcher: called for each event
@@ -231,7 +231,7 @@ class CallbackExecution(Execution):
         self._failed: list[str] = []
         if call.notice is not None:
             return await self._deliver_alert(call.notice)
-        self.attempt = with_secrets(self.attempt)
+        self.attempt: Attempt = with_secrets(self.attempt)
         dag = dags.cached(self.attempt.run) or await dags.load(self.attempt.run)
         self.context = context = self._context(call, dag)
         if call.kind == "render":

@@ -165,8 +165,9 @@ class FileDags:
             use_defaults(defaults)
         install(defaults_in_use().airflow)
         self._places = places or CodePlaces({"": str((root or Path()).absolute())})
-        self.import_timeout, self._time_limit = import_timeout, time_limit
-        self.seconds = 0.0  # total time of all imports
+        self.import_timeout: float = import_timeout
+        self._time_limit = time_limit
+        self.seconds: float = 0.0  # total time of all imports
         self.after_import: Callable[[], None] = lambda: None
         self.fetch: Callable[[RunInfo], None] | None = None  # puts a version onto this machine; raises AioschedError
         self.ask: Ask | None = None  # answers what files look up while they are imported; raises AioschedError

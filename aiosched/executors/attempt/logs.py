@@ -65,7 +65,8 @@ class AttemptLog:
         uploaded: bool = False,
         files: RemoteLogFiles | None = None,
     ) -> None:
-        self._folder, self.attempt, self._room = folder, attempt, limit
+        self.attempt: Attempt = attempt
+        self._folder, self._room = folder, limit
         self._files = files  # None: this process may write to the folder itself
         self._uploaded = uploaded  # while it is written, by another process (remote/pending.py)
         self._fd: int | None = None
@@ -325,8 +326,8 @@ class RoutedStream(io.TextIOBase):
 
     def __init__(self, name: str, fallback: TextIO) -> None:
         super().__init__()
-        self.name = f"<{name}>"
-        self.buffer = RoutedBytes(self)
+        self.name: str = f"<{name}>"
+        self.buffer: RoutedBytes = RoutedBytes(self)
         self._source, self._fallback = name, fallback
 
     def write(self, text: str) -> int:

@@ -85,7 +85,8 @@ class DagUnavailable(AioschedError):
 
     def __init__(self, message: str, details: str | None = None, *, passing: bool = False) -> None:
         super().__init__(message)
-        self.details, self.passing = details, passing
+        self.details: str | None = details
+        self.passing: bool = passing
 
 
 class DagSource(Protocol):
@@ -150,13 +151,13 @@ class Execution:
         blocking: Callable[[Coroutine[Any, Any, Any]], Any],
         time_limit: TimeLimit | None = None,
     ) -> None:
-        self.attempt = attempt
-        self.started_at = datetime.now(UTC)
+        self.attempt: Attempt = attempt
+        self.started_at: datetime = datetime.now(UTC)
         self.task: BaseOperator | None = None
         self.operator: BaseOperator | None = None  # the rendered operator, once there is one
         self.context: Context | None = None
-        self.interruptible = False  # whether AttemptStopped can be raised in it now
-        self.stop_requested = False
+        self.interruptible: bool = False  # whether AttemptStopped can be raised in it now
+        self.stop_requested: bool = False
         self.map_label: str | None = None
         self.source: str | None = None  # source hash of the running code
         self.on_rendered: Callable[[str], None] | None = None  # gets the template fields before the task runs

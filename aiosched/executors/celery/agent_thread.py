@@ -31,7 +31,7 @@ class AgentThread:
         self._started: Future[None] = Future()
         self._given: set[int] = set()  # jobs that nobody waits for
         self._lock = threading.Lock()
-        self.is_stopping = False
+        self.is_stopping: bool = False
         self._thread = threading.Thread(target=self._serve, args=(options,), name="agent of aiosched", daemon=True)
         self._thread.start()
         self._started.result(_STARTS_WITHIN)

@@ -56,7 +56,7 @@ class CeleryEngine:
         self._places: dict[int, tuple[str, int]] = {}  # by job: its queue, and its number among those sent there
         self._sent: Counter[str] = Counter()  # how many were sent, by queue
         self._sent_before: Counter[str] = Counter()  # how many of them before the last look
-        self.trouble = ""  # see TroubledEngine
+        self.trouble: str = ""  # see TroubledEngine
         self._looking: asyncio.Task[None] | None = None
         self._ended: Callable[[int, str], None] = lambda job, reason: None
 

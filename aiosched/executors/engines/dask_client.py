@@ -43,10 +43,10 @@ class DaskClient:
         self._client: Any = None  # distributed.Client, None while there is no connection
         self._comm: Any = None  # the client's connection that was prepared; it may make others by itself
         self._connecting: asyncio.Task[Any] | None = None
-        self.threads = 0
+        self.threads: int = 0
         self.workers: list[SeenWorker] = []
-        self.trouble = ""  # why Dask cannot be reached
-        self.looked = asyncio.Event()  # set by each look; whoever waits for the next one clears it
+        self.trouble: str = ""  # why Dask cannot be reached
+        self.looked: asyncio.Event = asyncio.Event()  # set by each look; whoever waits for the next one clears it
         self._offers: dict[str, frozenset[str]] = {}  # addresses of workers, and the resources that they offer
         self._out_of_reach: set[str] = set()  # workers that only Dask's scheduler reaches
         self._given: Counter[str] = Counter()  # coroutines by worker, as many as it was ever given

@@ -198,7 +198,7 @@ class DaskEngine:
         self.process: GuardedProcess | None = None
         self._link: DaskLink | None = None
         self._threads, self._status = 0, EngineStatus()
-        self.trouble = ""  # see TroubledEngine
+        self.trouble: str = ""  # see TroubledEngine
         self._keeping: asyncio.Task[None] | None = None
         self._is_stopping = False
 

@@ -38,7 +38,8 @@ class WorkerConnection:
     """`worker` is the worker's id; reports are repeated while `lease_holds`."""
 
     def __init__(self, api: ApiClient, worker: str, lease_holds: Callable[[], bool]) -> None:
-        self.api, self._worker, self._lease_holds = api, worker, lease_holds
+        self.api: ApiClient = api
+        self._worker, self._lease_holds = worker, lease_holds
         self._me: dict[str, Any] = {"worker": worker, "hostname": socket.gethostname(), "pid": os.getpid()}
         self._claims = Batcher(self._claim, most=MOST_ATTEMPTS)
         self._reports = Batcher(self._report, most=MOST_ATTEMPTS, heaviest=_HEAVIEST)

@@ -103,7 +103,7 @@ class InlineExecutor:
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
-        self.lease_deadline = LeaseDeadline()  # the lease thread writes the lease's end there
+        self.lease_deadline: LeaseDeadline = LeaseDeadline()  # the lease thread writes the lease's end there
         self._guard = HostGuard(self.lease_deadline)
         self._dags: DagSource = RegisteredDags(dags) if isinstance(dags, Mapping) or callable(dags) else dags
         self._dags_for_loop = InBackground(self._dags)

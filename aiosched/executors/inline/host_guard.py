@@ -24,7 +24,7 @@ class HostGuard:
     """
 
     def __init__(self, lease_deadline: LeaseDeadline) -> None:
-        self.mark = leftovers.new_mark()
+        self.mark: str = leftovers.new_mark()
         self._lease_deadline = lease_deadline
         self._groups: set[int] = set()
         self._changing = threading.Lock()

@@ -55,7 +55,8 @@ class KubeError(Exception):
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message or reason or f"status {status}")
-        self.status, self.reason = status, reason
+        self.status: int = status
+        self.reason: str = reason
 
 
 class PodChange(NamedTuple):

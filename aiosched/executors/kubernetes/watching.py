@@ -45,10 +45,11 @@ class PodWatch:
     """Watches the pods of a namespace until it is cancelled; call `run` once."""
 
     def __init__(self, api: KubeApi, namespace: str, selector: str, listeners: Sequence[PodListener]) -> None:
-        self._api, self.namespace, self._selector, self._listeners = api, namespace, selector, listeners
-        self.is_listed = False  # ever
-        self.is_connected = False
-        self.trouble = ""  # why not
+        self.namespace: str = namespace
+        self._api, self._selector, self._listeners = api, selector, listeners
+        self.is_listed: bool = False  # ever
+        self.is_connected: bool = False
+        self.trouble: str = ""  # why not
         self._has_warned = False
 
     async def run(self) -> None:

@@ -44,7 +44,7 @@ class BlockedLoops:
         self._loop = asyncio.get_running_loop()
         self._now: dict[int, Blockage] = {}  # by the number of the worker
         self._timer: asyncio.TimerHandle | None = None
-        self.total = 0  # how often a loop was blocked
+        self.total: int = 0  # how often a loop was blocked
 
     def choose(self, workers: Sequence[WorkerLink], processes: int) -> WorkerLink | None:
         """The worker for the next attempt; None if another one is to be started.

@@ -80,7 +80,7 @@ class LocalExecutor:
         self._fresh = options.isolation == "fresh"
         self._hostname = socket.gethostname()
         self._links: dict[int, WorkerLink] = {}  # all workers whose end has not been handled
-        self.lease_deadline = LeaseDeadline()  # the lease thread writes the lease's end there
+        self.lease_deadline: LeaseDeadline = LeaseDeadline()  # the lease thread writes the lease's end there
         self._forkservers = Forkservers(options, self, self.lease_deadline)
         self._where: dict[AttemptKey, WorkerLink] = {}  # sent but not yet reported
         self._verdicts: dict[AttemptKey, tuple[Outcome, str]] = {}  # the future report of an attempt told to stop
@@ -121,7 +121,7 @@ class LocalExecutor:
         times = {"idle_time": idle_time, "import_timeout": self._options.import_timeout}
         self._queue = AttemptQueue(self, self._links, slots=self._slots, lines=not self._fresh, **times)
         await self._forkservers.start()
-        self.blocked_loops = BlockedLoops(self._links, limit=self._options.blocked_limit)
+        self.blocked_loops: BlockedLoops = BlockedLoops(self._links, limit=self._options.blocked_limit)
         self._code_workers = CodeWorkers(
             self, self._links, self.blocked_loops, most=self._async_workers, idle_time=idle_time
         )

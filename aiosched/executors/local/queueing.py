@@ -72,11 +72,11 @@ class AttemptQueue:
         self._throughput = Throughput()
         self._times = FileTimes()
         self._most_warming = max(1, slots // 2)  # workers that import for runs that are expected; they use no slot
-        self.warming = Warming(self._release, host.dismiss, most=self._most_warming, time_limit=import_timeout)
+        self.warming: Warming = Warming(self._release, host.dismiss, most=self._most_warming, time_limit=import_timeout)
         self._next_look: asyncio.TimerHandle | None = None  # for a worker that can import what is expected
         self._line_check: asyncio.TimerHandle | None = None
         self._reaper: asyncio.TimerHandle | None = None
-        self.closed = False
+        self.closed: bool = False
 
     def __len__(self) -> int:
         return len(self._backlog) + self.warming.held

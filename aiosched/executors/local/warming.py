@@ -55,7 +55,7 @@ class Warming:
         self._waiting: dict[FileKey, RunInfo] = {}  # the soonest first
         self._under_way: dict[FileKey, _Import] = {}
         self._unsuitable: dict[FileKey, None] = {}  # these failed, and would fail again
-        self.held = 0  # attempts that wait for an import
+        self.held: int = 0  # attempts that wait for an import
 
     def __bool__(self) -> bool:
         return bool(self._waiting or self._under_way)

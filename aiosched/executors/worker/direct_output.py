@@ -37,7 +37,7 @@ class DirectOutput:
     """An unnamed file to append to, and the memory with the secrets that are known so far."""
 
     def __init__(self) -> None:
-        self.secrets = mmap.mmap(-1, _SPACE)
+        self.secrets: mmap.mmap = mmap.mmap(-1, _SPACE)
         self._words: set[str] = set()  # those that were remembered, in the worker
         self._writing = threading.RLock()  # a task can read secrets in its own threads
         self.descriptor, path = tempfile.mkstemp(prefix="aiosched-output-")

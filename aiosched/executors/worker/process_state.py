@@ -122,7 +122,7 @@ class SharedProcessState:
     """
 
     def __init__(self, parts: Sequence[ProcessPart], log_of: Callable[[Attempt], AttemptLog]) -> None:
-        self.state = ProcessState(parts)
+        self.state: ProcessState = ProcessState(parts)
         self._log_of = log_of
         self._found: list[str] = []
         self._found_at = 0.0

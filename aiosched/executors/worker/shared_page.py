@@ -18,11 +18,11 @@ class SharedPage:
     """A shared page: without an argument, a new one filled with zeros; other processes open it by `descriptor`."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        self.descriptor = _new_page() if descriptor is None else descriptor
+        self.descriptor: int = _new_page() if descriptor is None else descriptor
         self._close = weakref.finalize(self, os.close, self.descriptor)
         reads_only = fcntl.fcntl(self.descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
         access = mmap.ACCESS_READ if reads_only else mmap.ACCESS_WRITE
-        self.memory = mmap.mmap(self.descriptor, mmap.PAGESIZE, access=access)
+        self.memory: mmap.mmap = mmap.mmap(self.descriptor, mmap.PAGESIZE, access=access)
 
     def reader(self) -> int:
         """A new descriptor with which another process can only read; where the system has no such, one to write."""

@@ -190,7 +190,7 @@ class Housekeeping:
     def __init__(self, output: DirectOutput) -> None:
         self._output = output.descriptor
         self._connect()
-        self.state = ProcessState(parts_of_this_process())
+        self.state: ProcessState = ProcessState(parts_of_this_process())
 
     def after(self, log: AttemptLog) -> bool:
         """Log direct writes to the descriptors (child processes, C code) and revert changes; False if some remain."""

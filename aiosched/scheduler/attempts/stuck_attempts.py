@@ -25,7 +25,7 @@ from aiosched.config import Settings
 from aiosched.core.values.instants import just_after, later
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 10.0  # seconds beyond the clean-up time that a revoked attempt may take to be reported
 

@@ -25,7 +25,7 @@ class Slices:
     def __init__(self, seconds: Callable[[], float] | None = None) -> None:
         self._seconds = seconds or time.perf_counter
         self._since = self._seconds()
-        self.spent = 0.0
+        self.spent: float = 0.0
 
     async def pause(self) -> None:
         """Pause, if it is time."""

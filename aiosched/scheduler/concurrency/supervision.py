@@ -12,7 +12,7 @@ from aiosched.errors import DagFailure
 from aiosched.scheduler.concurrency.wakeup import Wakeup
 from aiosched.scheduler.failures.isolation import is_unforeseen
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 1.0  # seconds; doubled with each failure in a row, up to _LAST_PAUSE
 _LAST_PAUSE: Final = 60.0

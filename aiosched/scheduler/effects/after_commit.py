@@ -22,7 +22,7 @@ from aiosched.scheduler.memory.changes import Committed
 from aiosched.scheduler.session.events import SchedulerEvent
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 def after_commit(session: Session, committed: Committed) -> None:

@@ -22,7 +22,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.outbox import delete_callbacks
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 KIND: Final = "alert"
 NO_RUN: Final = 0  # as run of an attempt: no run has this key, and watchers of assets have negative ones

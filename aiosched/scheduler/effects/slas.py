@@ -28,7 +28,7 @@ from aiosched.scheduler.session.session import Session
 if TYPE_CHECKING:
     from aiosched.scheduler.memory.cache import OwnedDag
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _DAGS_AT_ONCE: Final = 50  # in one transaction: walking their schedules takes some milliseconds
 _RUN_LIMITS: Final = (10, 1000)  # how many newest runs are searched for one with the task done: first few, then many

@@ -20,7 +20,7 @@ from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.failures.isolation import concerning
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS: Final = 60.0
 

@@ -32,7 +32,7 @@ from aiosched.db.server.failures import is_of_database
 from aiosched.executors.engines.engine import Engine, EngineUnavailable
 from aiosched.executors.throughput import Throughput
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MOST_AT_ONCE: Final = 1000  # attempts stored in one statement
 _FIRST_PAUSE: Final = 0.1  # seconds before something is tried again, doubled up to the last
@@ -60,7 +60,8 @@ class EngineExecutor:
     """
 
     def __init__(self, engine: Engine, local: Executor, *, urls: Sequence[str]) -> None:
-        self.engine, self.name = engine, engine.name
+        self.name: str = engine.name
+        self.engine: Engine = engine
         self._local, self._urls = local, tuple(urls)
         self._sent: dict[AttemptKey, _Sent] = {}
         self._keys: dict[int, AttemptKey] = {}  # by id
@@ -371,9 +372,11 @@ class Engines:
     """The engines among a scheduler's executors, by the names by which tasks choose them."""
 
     def __init__(self, members: Mapping[str, Executor]) -> None:
-        self.members = {name: one for name, one in members.items() if isinstance(one, EngineExecutor)}
+        self.members: dict[str, EngineExecutor] = {
+            name: one for name, one in members.items() if isinstance(one, EngineExecutor)
+        }
         self._default = next(iter(members), None)
-        self.adopted_at = -math.inf  # monotonic second of the last adoption
+        self.adopted_at: float = -math.inf  # monotonic second of the last adoption
         self.without_trace: set[AttemptKey] = set()  # attempts whose row was missing at the last look
 
     def __bool__(self) -> bool:

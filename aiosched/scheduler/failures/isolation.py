@@ -18,7 +18,7 @@ from aiosched.core.values.messages import Report
 from aiosched.db.server.failures import is_about_content, is_of_database
 from aiosched.errors import DagFailure
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")

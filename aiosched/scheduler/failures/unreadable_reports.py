@@ -12,7 +12,7 @@ from typing import NamedTuple
 from aiosched.core.figures.metrics import Metrics
 from aiosched.db.statements.reports import UnreadableReport
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class _Kept(NamedTuple):

@@ -13,7 +13,7 @@ from aiosched.core.values.messages import Report
 from aiosched.db.assets.assets import NewAssetEvent, record_events
 from aiosched.db.server.connection import DatabaseConnection
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 def events_of(report: Report, dag_id: str, now: datetime) -> Iterable[NewAssetEvent]:

@@ -59,12 +59,13 @@ class Transaction:
         self.conn = conn
         self.pools = pools  # those read so far; None: does not exist
         self.number: int | None = None  # by which PostgreSQL knows it; None: not asked for
-        self.is_open = False
-        self.committing = False  # a commit was sent and is not confirmed yet
-        self.began = time.perf_counter()
+        self.is_open: bool = False
+        self.committing: bool = False  # a commit was sent and is not confirmed yet
+        self.began: float = time.perf_counter()
         self._incarnation = incarnation
-        self.shared, self._keyring = shared, keyring
-        self.locks_pools = False  # those of `pools` are locked, and any others will be
+        self.shared: bool = shared
+        self._keyring = keyring
+        self.locks_pools: bool = False  # those of `pools` are locked, and any others will be
 
     async def begin(self) -> None:
         """Open it unless it is open. Raises FencedOut if this scheduler was taken over."""
@@ -189,7 +190,7 @@ class Journal:
         self._backend: Backend | None = None
         self._lock = asyncio.Lock()
         self._pools: dict[str, PoolRow | None] = {}  # as of our last commit, while no other scheduler uses them
-        self.was_refused = False  # a batch; set until pools were counted again (partitions/recounting.py)
+        self.was_refused: bool = False  # a batch; set until pools were counted again (partitions/recounting.py)
         self.present: Transaction | None = None  # the one that is open or about to be
         self._unsettled: list[Backend] = []  # of connections that were lost in the middle of a transaction
 

@@ -32,7 +32,7 @@ from aiosched.db.statements.outbox import WaitingCallback, delete_callbacks
 from aiosched.scheduler.failures.isolation import is_unforeseen, spare_others
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _HOUR: Final = timedelta(hours=1)
 _REMOVED_AT_ONCE: Final = 5_000

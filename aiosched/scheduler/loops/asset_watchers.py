@@ -23,7 +23,7 @@ from aiosched.scheduler.failures.isolation import spare_others
 from aiosched.scheduler.journal.asset_events import store_events
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _AGAIN: Final = 30.0  # seconds before a watcher whose trigger has ended is started again
 _EVENTS_PER_TRANSACTION: Final = 500

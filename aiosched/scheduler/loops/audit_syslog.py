@@ -21,7 +21,7 @@ from aiosched.db.audit.repeated import write_down
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 200  # entries of one transaction
 _PATIENCE: Final = 5.0  # seconds that connecting and sending may take

@@ -40,7 +40,7 @@ from aiosched.scheduler.memory.version_reading import readable_versions
 from aiosched.scheduler.memory.versions import run_info
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 MOST_DELIVERIES: Final = 3
 _AT_ONCE: Final = 4

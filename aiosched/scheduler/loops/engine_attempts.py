@@ -13,7 +13,7 @@ from aiosched.core.values.messages import Outcome, Report
 from aiosched.db.engines.attempts import lose_expired, unfinished
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _NO_TRACE = "it was on an engine, and there is neither its row nor its report"
 

@@ -26,7 +26,7 @@ from aiosched.scheduler.journal.asset_events import events_of
 from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.slots.revoking import check_queue
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # So that other coroutines get their turn, and other DAGs' decisions are stored in between:
 REPORTS_PER_PASS: Final = 500

@@ -21,7 +21,7 @@ from aiosched.scheduler.effects.attempt_control import stop_attempt
 from aiosched.scheduler.failures.isolation import spare_others
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _REPORTS_PER_TRANSACTION: Final = 500
 

@@ -30,7 +30,7 @@ from aiosched.remote.log_files import old_run_folders, remove_run_folders, run_f
 from aiosched.remote.logs import AttemptLogs
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _BATCHES_PER_PASS: Final = 20
 _SHARE: Final = 0.25  # of the time, for removing history while more of it is too old than one pass removes

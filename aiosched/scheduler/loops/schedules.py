@@ -21,7 +21,7 @@ from aiosched.db.statements.dag_schedules import (
 )
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 500  # schedules
 

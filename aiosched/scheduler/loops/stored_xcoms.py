@@ -16,7 +16,7 @@ from aiosched.errors import RemoteStorageError
 from aiosched.remote.folder import RemoteFolder, open_folder
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 RELEASED_FOR: Final = 60.0  # seconds: an attempt that was told where the XCom is may read it
 RESERVED_FOR: Final = 3600.0  # seconds

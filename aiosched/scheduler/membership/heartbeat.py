@@ -25,7 +25,7 @@ import msgspec
 
 from aiosched.core.figures.metrics import Histogram
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 STALL_SECONDS: Final = 1.0
 _PUBLISHED_STALL: Final = 3.0  # seconds after which others are informed
@@ -52,7 +52,7 @@ class Heartbeat:
         self._blocked: list[Any] = []
         self._snapshot: str | None = None  # JSON of the figures at the last beat
         self._stall_published = False
-        self.is_urgent = False  # the snapshot changed in a way that should be visible within seconds
+        self.is_urgent: bool = False  # the snapshot changed in a way that should be visible within seconds
 
     def take_snapshot(self) -> str | None:
         """JSON of the figures at the last beat, to be stored by the caller.

@@ -53,7 +53,7 @@ from aiosched.scheduler.partitions.set_aside_reports import set_aside
 from aiosched.scheduler.requests.inbox import apply_requests
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.05  # seconds before the first retry; doubled for each further one, up to LAST_PAUSE
 LAST_PAUSE: Final = 2.0

@@ -33,7 +33,7 @@ from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.scheduler.membership.heartbeat import Heartbeat
 from aiosched.scheduler.memory.known_position import KnownPosition
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 1.0
 _FIRST_RETRY: Final = 0.05  # seconds before the first reconnect; doubled for each further one, up to POLL_SECONDS

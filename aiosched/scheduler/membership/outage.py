@@ -9,7 +9,7 @@ from typing import Final
 from aiosched.db.server.failures import is_of_database
 from aiosched.errors import StaleRows
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 0.5  # seconds before the first retry; doubled for each further one, up to LAST_PAUSE
 LAST_PAUSE: Final = 2.0

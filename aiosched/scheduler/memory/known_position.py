@@ -22,7 +22,7 @@ from aiosched.db.statements import positions
 from aiosched.db.statements.ownership import Renewal
 from aiosched.errors import ForeignFleet
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class KnownPosition:
@@ -33,7 +33,7 @@ class KnownPosition:
         self._seen = None if file is None else _read(file)
         self._renewed: float | None = None  # the monotonic second of `renewed_at`, in this process
         self._found: Found | None = None
-        self.is_foreign = False  # the database that was met last is for other schedulers
+        self.is_foreign: bool = False  # the database that was met last is for other schedulers
         self.confirmed: tuple[int, float] | None = None  # number of the newest confirmed transaction, monotonic second
 
     @property

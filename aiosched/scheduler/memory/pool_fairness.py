@@ -25,7 +25,7 @@ from aiosched.db.statements.pool_demands import read_demands
 PATIENCE: Final = 2.0  # seconds
 _NOTIFY_AGAIN: Final = 0.02  # seconds; another peer may have been quicker, and slots may be open again
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class _Left(NamedTuple):

@@ -21,7 +21,7 @@ class TriggerQueue:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Board, Instance]] = []
         self._numbers = count()
-        self.sweep = Period()  # of comparing triggers with their rows
+        self.sweep: Period = Period()  # of comparing triggers with their rows
 
     def __len__(self) -> int:
         return len(self._heap)

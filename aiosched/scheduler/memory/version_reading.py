@@ -13,7 +13,7 @@ from aiosched.db.statements.runs import UnreadableVersion, load_versions
 from aiosched.errors import Refused
 from aiosched.scheduler.memory.cache import StateCache
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 100  # documents that are read and decoded while nothing else can run
 _TASKS_AT_ONCE: Final = 500  # of the versions that are compiled meanwhile

@@ -23,7 +23,7 @@ from aiosched.core.values.messages import RunInfo
 from aiosched.db.statements.runs import StoredVersion, UnreadableVersion
 from aiosched.errors import Refused, UnreadableRow
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)

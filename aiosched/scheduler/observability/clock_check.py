@@ -17,7 +17,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 ASK_EVERY: Final = 60.0  # seconds between two questions to the database
 _SHOWN_FOR: Final = 3600.0  # seconds for which others are shown a jump

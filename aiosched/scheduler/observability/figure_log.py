@@ -25,7 +25,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.executors.worker.processes import resident_memory
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 60  # minutes that are kept while the database is away
 _ROLL_UP_EVERY: Final = 5  # minutes

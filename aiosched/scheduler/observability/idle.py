@@ -38,7 +38,7 @@ from aiosched.errors import DagError, InQuarantine
 from aiosched.parsing import Parser
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _ALL: Final = frozenset(range(PARTITIONS))
 _ENOUGH_FAILURES: Final = 3  # in a row, after which a DAG in quarantine is not waited for

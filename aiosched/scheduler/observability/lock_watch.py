@@ -16,7 +16,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
 from aiosched.scheduler.journal.journal import Journal, Transaction
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _EVERY: Final = 10.0  # seconds between two looks
 WAITED: Final = 10.0  # for how long a wait must have lasted

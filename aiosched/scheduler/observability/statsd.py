@@ -23,7 +23,7 @@ from aiosched.db.statements.ownership import fleet_figures
 
 Figures = Mapping[str, Any]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1_400  # bytes of a datagram: fits into one packet everywhere
 _COUNTERS: Final = {

@@ -16,7 +16,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.scheduler.effects.attempt_control import stop_if_unwanted
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def adopt_attempts(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> list[AttemptKey]:

@@ -18,7 +18,7 @@ from aiosched.errors import StaleRows
 from aiosched.scheduler.failures.isolation import for_each_dag
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MOST_RUNS: Final = 20  # compared in one step
 _MOST_TASKS: Final = 2_000  # in all of these runs together, unless a single run has more

@@ -33,7 +33,7 @@ from aiosched.db.statements.reports import (
 from aiosched.scheduler.failures.isolation import concerning
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _UNSENT: Final = "its scheduler had queued it, and was interrupted before it handed it out"
 MOST_UNAPPLIED: Final = 5_000  # reports of other schedulers in memory

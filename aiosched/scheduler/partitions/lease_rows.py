@@ -15,7 +15,7 @@ from aiosched.db.upkeep.recounts import add_leases
 from aiosched.errors import StaleRows
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def check_leases(session: Session, view: FleetView) -> bool:

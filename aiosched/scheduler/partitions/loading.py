@@ -51,7 +51,7 @@ from aiosched.scheduler.partitions.set_aside_reports import settle_set_aside
 from aiosched.scheduler.partitions.unreadable_runs import leave_alone, leave_keys_alone, load_contents
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 DAGS_PER_LOAD: Final = 250  # that are held at once, each with its next run
 _ROWS_PER_LOAD: Final = 2_000  # of DAGs that are compared with what is held

@@ -31,7 +31,7 @@ from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.attribution import attributing
 from aiosched.scheduler.slots.storing import check_pools
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 REMOTE_ATTEMPTS_PROTOCOL: Final = 2  # first protocol version that supports remote attempts
 

@@ -23,7 +23,7 @@ from aiosched.scheduler.session.events import SchedulerEvent
 from aiosched.scheduler.session.session import Session
 from aiosched.version import __version__
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MOST_CHARACTERS: Final = 20_000  # of a traceback
 

@@ -26,7 +26,7 @@ from aiosched.scheduler.concurrency.period import Period
 from aiosched.scheduler.session.environment import SchedulerEnvironment
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _EVERY: Final = 60.0  # seconds
 _SHARE: Final = 100.0  # a sweep rests for so many times as long as the last one took

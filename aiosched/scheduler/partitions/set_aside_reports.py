@@ -27,7 +27,7 @@ from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.session.session import Session
 from aiosched.version import __version__
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def set_aside(session: Session, failed: Sequence[ReportFailure]) -> set[str]:

@@ -18,7 +18,7 @@ from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.statements.reports import UnreadableReport
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 PATIENCE: Final = 600.0  # seconds
 

@@ -18,7 +18,7 @@ from aiosched.db.statements.runs import load_readable_instances
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration, rehydrate
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class LoadedRun(NamedTuple):

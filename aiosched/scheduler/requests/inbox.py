@@ -59,7 +59,7 @@ from aiosched.scheduler.runs.asset_runs import emit_event
 from aiosched.scheduler.runs.queued_ends import fail_queued
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 

@@ -26,7 +26,7 @@ from aiosched.scheduler.memory.versions import run_info
 from aiosched.scheduler.requests.notes import place_of
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _START_SECONDS: Final = 15.0  # for starting a process, in addition to the import of the DAG file
 _GRACE: Final = 1.0

@@ -15,7 +15,7 @@ from aiosched.core.values.messages import RunInfo
 from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 def announce_upcoming(session: Session, now: datetime) -> None:

@@ -39,7 +39,7 @@ from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, most_at_once, store
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def create_asset_runs(session: Session, partitions: Collection[int], now: datetime) -> None:

@@ -37,7 +37,7 @@ from aiosched.scheduler.partitions.run_rehydration import NOTHING, Rehydration
 from aiosched.scheduler.runs.awaited import NOT_ASKED, awaited_in
 from aiosched.scheduler.runs.new_runs import Creation
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 def requested_run(

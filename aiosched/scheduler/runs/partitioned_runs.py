@@ -32,7 +32,7 @@ from aiosched.scheduler.runs.asset_runs import run_by_assets
 from aiosched.scheduler.runs.new_runs import Creation, chunks, hold, in_parts, most_at_once, store
 from aiosched.scheduler.session.session import Session
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 EVENTS_AT_ONCE: Final = 500  # that are mapped in one transaction
 

@@ -21,7 +21,7 @@ from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
 from aiosched.scheduler.services.service_calls import ServiceCall
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def check_assets(db: Database, call: ServiceCall) -> dict[str, str]:

@@ -14,7 +14,7 @@ from aiosched.db.statements import unwritten_logs
 from aiosched.db.statements.unwritten_logs import UnwrittenRow
 from aiosched.scheduler.services.service_calls import ServiceCall
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 SAY_AGAIN: Final = 60.0  # seconds
 _LONGEST: Final = 500  # characters

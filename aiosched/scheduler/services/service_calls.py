@@ -19,7 +19,7 @@ from uuid import UUID
 from aiosched.db.server.failures import is_of_database
 from aiosched.errors import AttemptStopped, TimedOut
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.05  # seconds before a call is repeated, doubled up to the last
 _LAST_PAUSE: Final = 1.0

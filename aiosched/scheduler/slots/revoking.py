@@ -13,7 +13,7 @@ from aiosched.scheduler.attempts.stuck_attempts import PATIENCE
 from aiosched.scheduler.failures.isolation import failure_of
 from aiosched.scheduler.memory.decision_context import DecisionContext
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 def check_queue(context: DecisionContext, now: datetime) -> list[DagFailure]:

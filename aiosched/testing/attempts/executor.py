@@ -77,7 +77,9 @@ class ScriptedExecutor:
         async_slots: int,
         called: Callable[[NewCallback], None],
     ) -> None:
-        self.slots, self.async_slots, self.usual = slots, async_slots, usual
+        self.slots: int = slots
+        self.async_slots: int = async_slots
+        self.usual: timedelta = usual
         self.running: dict[AttemptKey, tuple[Attempt, datetime | None]] = {}  # with its start; None: it has not begun
         self.never_begun: set[AttemptKey] = set()  # submitted, but never begun
         self._clock, self._book, self._stage, self._called = clock, book, stage, called

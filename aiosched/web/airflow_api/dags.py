@@ -19,7 +19,7 @@ from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter()
+router: APIRouter = APIRouter()
 
 _ORDER: Final[Mapping[str, Callable[[DagListRow], Any]]] = {
     "dag_id": lambda row: row.dag_id,

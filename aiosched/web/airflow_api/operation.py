@@ -17,8 +17,8 @@ from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views import health
 from aiosched.web.views.health import Status
 
-router = APIRouter()
-auth_router = APIRouter()
+router: APIRouter = APIRouter()
+auth_router: APIRouter = APIRouter()
 
 VERSION: Final = "3.3.2"  # of the API whose subset this is
 TOKEN_LIFE: Final = timedelta(days=1)

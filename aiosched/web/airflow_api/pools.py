@@ -20,7 +20,7 @@ from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter()
+router: APIRouter = APIRouter()
 
 PoolText = Annotated[str | None, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 

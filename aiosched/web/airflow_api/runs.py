@@ -24,7 +24,7 @@ from aiosched.web.requests.dependents import check_dependents, seen_preview
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
-router = APIRouter()
+router: APIRouter = APIRouter()
 
 ALL: Final = "~"
 _ORDER: Final[Mapping[str, Callable[[RunRow], Any]]] = {

@@ -23,7 +23,7 @@ from aiosched.web.requests.owned import check_editable, seen_page
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
 
-router = APIRouter()
+router: APIRouter = APIRouter()
 
 _PRINTABLE = r"^[^\x00-\x1f]*$"
 Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+$")]

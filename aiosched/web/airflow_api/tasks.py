@@ -31,7 +31,7 @@ from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.server.problems import Problem
 
-router = APIRouter()
+router: APIRouter = APIRouter()
 
 _RUN: Final = "/dags/{dag_id}/dagRuns/{dag_run_id}"
 _TASK: Final = f"{_RUN}/taskInstances/{{task_id}}"

@@ -53,7 +53,7 @@ from aiosched.web.requests.sending import IdempotencyKey, Sender, TheSender, was
 from aiosched.web.server.problems import Field as Wrong
 from aiosched.web.server.problems import Problem
 
-router = APIRouter(tags=["Actions"], responses=ACCEPTED)
+router: APIRouter = APIRouter(tags=["Actions"], responses=ACCEPTED)
 
 _MOST_WRONG: Final = 50  # that are named in the text of an answer
 _QUICK: Final = 10_000  # steps of checks that take a few milliseconds

@@ -23,7 +23,7 @@ from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.requests.sending import TheSender
 from aiosched.web.server.problems import Problem
 
-router = APIRouter(tags=["Assets"])
+router: APIRouter = APIRouter(tags=["Assets"])
 
 # A parameter of the query, since a name may be a URI: an encoded slash does not survive in a path.
 AssetName = Annotated[str, StringConstraints(min_length=1, max_length=1500, pattern=r"^[^\x00]+$")]

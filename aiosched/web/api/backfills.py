@@ -29,7 +29,7 @@ from aiosched.web.requests.answers import ACCEPTED
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.requests.sending import Sender, TheSender
 
-router = APIRouter(tags=["Backfills"])
+router: APIRouter = APIRouter(tags=["Backfills"])
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 

@@ -21,7 +21,7 @@ from aiosched.web.api.base.models import Instant, Name, Stored
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["DAGs"])
+router: APIRouter = APIRouter(tags=["DAGs"])
 
 _MOST_COMING: Final = 400
 _COMING_DAYS: Final = 92

@@ -20,7 +20,7 @@ from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
 
-router = APIRouter(tags=["DAGs"])
+router: APIRouter = APIRouter(tags=["DAGs"])
 
 _Word = Annotated[str, StringConstraints(max_length=250, pattern=r"^[^\x00]*$")]
 

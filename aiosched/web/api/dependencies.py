@@ -28,7 +28,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
-router = APIRouter(tags=["Assets"])
+router: APIRouter = APIRouter(tags=["Assets"])
 
 MOST_EDGES: Final = 2_000
 _Around = Annotated[str, StringConstraints(max_length=1_600, pattern=r"^(dag|asset):[^\x00]+$")]

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from aiosched.web.auth.access import Role, RoleScope, allow
 
-router = APIRouter(include_in_schema=False)
+router: APIRouter = APIRouter(include_in_schema=False)
 
 
 @router.get("/openapi.json")

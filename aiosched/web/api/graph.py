@@ -26,7 +26,7 @@ from aiosched.web.views.graph_neighbours import NO_NEIGHBOURS, Neighbours, neigh
 from aiosched.web.views.layout import Box, Layout, lay_out
 from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
 
-router = APIRouter(tags=["DAGs"])
+router: APIRouter = APIRouter(tags=["DAGs"])
 
 
 class GraphNode(BaseModel):

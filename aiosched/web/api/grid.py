@@ -23,7 +23,7 @@ from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.row_order import lifted, topological
 from aiosched.web.views.state_counts import Counts, groups_around, read_counts, with_groups
 
-router = APIRouter(tags=["DAGs"])
+router: APIRouter = APIRouter(tags=["DAGs"])
 
 
 class Row(BaseModel):

@@ -19,7 +19,7 @@ from aiosched.web.api.tasks import ThePlace
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Task instances"])
+router: APIRouter = APIRouter(tags=["Task instances"])
 
 _MOST_REQUESTS: Final = 200
 

@@ -34,7 +34,7 @@ from aiosched.web.requests.seen_files import seen_import_errors
 from aiosched.web.views import health
 from aiosched.web.views.health import Status
 
-router = APIRouter(tags=["Home"])
+router: APIRouter = APIRouter(tags=["Home"])
 
 _MOST: Final = 20  # entries of one kind
 _SLOW: Final = 1.25  # times the usual duration

@@ -22,7 +22,7 @@ from aiosched.web.requests.answers import ACCEPTED
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.requests.sending import TheSender
 
-router = APIRouter(tags=["Inputs"])
+router: APIRouter = APIRouter(tags=["Inputs"])
 
 Option = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 

@@ -24,7 +24,7 @@ from aiosched.web.server.problems import Problem
 from aiosched.web.views.log_index import find_errors as find_errors_in
 from aiosched.web.views.log_index import find_level, find_text, index_log
 
-router = APIRouter(tags=["Task instances"])
+router: APIRouter = APIRouter(tags=["Task instances"])
 
 _CHUNK: Final = 2**16
 _RANGE: Final = re.compile(r"^bytes=(\d{1,18})?-(\d{1,18})?$")

@@ -22,7 +22,7 @@ from aiosched.web.requests.answers import ACCEPTED, waiting
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
-router = APIRouter(tags=["Task instances"])
+router: APIRouter = APIRouter(tags=["Task instances"])
 
 _SECONDS: Final = 20.0
 

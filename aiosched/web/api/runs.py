@@ -18,7 +18,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.state_counts import read_mapped_counts
 
-router = APIRouter(tags=["Runs"])
+router: APIRouter = APIRouter(tags=["Runs"])
 
 MOST_SEGMENTS: Final = 20_000
 

@@ -20,7 +20,7 @@ from aiosched.web.requests.answers import ACCEPTED
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.requests.sending import Sender, TheSender
 
-router = APIRouter(tags=["Schedules"])
+router: APIRouter = APIRouter(tags=["Schedules"])
 
 
 class ScheduleResource(Resource):

@@ -29,7 +29,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.log_threads import in_log_thread
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
-router = APIRouter(tags=["Task instances"])
+router: APIRouter = APIRouter(tags=["Task instances"])
 
 _LONGEST_VALUE: Final = 100_000  # characters of an XCom in a list
 _PIECE: Final = 2**20  # bytes of a file that are read at once

@@ -28,7 +28,7 @@ from aiosched.web.views.version_changes import (
     source_changed,
 )
 
-router = APIRouter(tags=["DAGs"])
+router: APIRouter = APIRouter(tags=["DAGs"])
 
 Number = Annotated[int, Path(ge=1, lt=2**31)]
 ModuleName = Annotated[str, Query(max_length=4_096, pattern=r"^[^\x00]+$")]

@@ -12,7 +12,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Why"])
+router: APIRouter = APIRouter(tags=["Why"])
 
 
 class WhyHolder(Resource):

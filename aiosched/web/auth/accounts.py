@@ -62,7 +62,8 @@ class Accounts:
         self._db = db
         self._settings = settings
         self.is_local = local
-        self._seconds, self.idle_seconds = settings.session_hours * 3600, settings.session_idle_hours * 3600
+        self.idle_seconds: float = settings.session_idle_hours * 3600
+        self._seconds = settings.session_hours * 3600
         if local:
             self._seconds = self.idle_seconds = local_logins.SESSION_SECONDS
         self._signer: Signer | None = None

@@ -43,7 +43,10 @@ class Sender:
         self, request: Request, request_client: TheRequestClient, person: Person, key: IdempotencyKey = None
     ) -> None:
         self._key = key
-        self._request, self.client, self.person, self.db = request, request_client, person, request_client.db
+        self.client: TheRequestClient = request_client
+        self.person: Person = person
+        self.db: Database = request_client.db
+        self._request = request
 
     async def was_sent(self) -> bool:
         """Whether the request has a key with which it was sent before: then its answer is there, whatever is so now."""

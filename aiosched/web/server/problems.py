@@ -85,8 +85,11 @@ class Problem(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
-        self.status, self.code, self.detail = status, code, detail
-        self.fields, self.headers = fields, headers
+        self.status: int = status
+        self.code: str = code
+        self.detail: str = detail
+        self.fields: Sequence[Field] | None = fields
+        self.headers: Mapping[str, str] | None = headers
 
     def response(self) -> JSONResponse:
         body = ProblemDetails(

@@ -65,7 +65,7 @@ class DatabaseWatch:
         self._preparation: Preparation | None = None
         self._told = asyncio.Event()  # whether the database can be used is known
         self._told.set()
-        self.prepared = asyncio.Event()
+        self.prepared: asyncio.Event = asyncio.Event()
         self.prepared.set()
         self._wanted = 0
         self._work: asyncio.Task[None] | None = None

@@ -39,7 +39,7 @@ _NOT_BUILT: Final = """<!DOCTYPE html>
 </html>
 """
 
-router = APIRouter(include_in_schema=False)
+router: APIRouter = APIRouter(include_in_schema=False)
 
 
 def site() -> Path | None:

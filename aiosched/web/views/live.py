@@ -87,7 +87,8 @@ class Subscriber:
     may see (None: all)."""
 
     def __init__(self, runs: frozenset[int], seen: Seen = None) -> None:
-        self.runs, self.seen = runs, seen
+        self.runs: frozenset[int] = runs
+        self.seen: Seen = seen
         self.messages: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
 
     def gets(self, message: LiveMessage) -> bool:
@@ -146,7 +147,7 @@ class Hub:
         self._conn: DatabaseConnection | None = None  # that listens
         self._has_missed = False  # changes, since it was lost
         self._closed = asyncio.Event()
-        self.listening = asyncio.Event()  # while listening to the database
+        self.listening: asyncio.Event = asyncio.Event()  # while listening to the database
 
     def close(self) -> None:
         """End every stream, so that the server can stop."""

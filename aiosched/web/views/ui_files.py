@@ -19,7 +19,7 @@ from aiosched.web.views.static_file import answer_with, find_file
 FOLDER: Final = Path(__file__).parents[1] / "ui"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 
-router = APIRouter(include_in_schema=False)
+router: APIRouter = APIRouter(include_in_schema=False)
 
 
 @router.get("/ui/{path:path}")

@@ -16,7 +16,7 @@ from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Runs"])
+router: APIRouter = APIRouter(tags=["Runs"])
 
 _ABSENT: Final[dict[str, int]] = {}
 

@@ -21,7 +21,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.views.usual import percentile, unusually_long
 
-router = APIRouter(tags=["DAGs"])
+router: APIRouter = APIRouter(tags=["DAGs"])
 
 
 class TrendPoint(BaseModel):

@@ -15,7 +15,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Home"])
+router: APIRouter = APIRouter(tags=["Home"])
 
 _HOURS: Final = 24
 _MOST: Final = 8  # groups of errors

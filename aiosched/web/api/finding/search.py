@@ -17,7 +17,7 @@ from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.owned import seen_things
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Search"])
+router: APIRouter = APIRouter(tags=["Search"])
 
 _MOST: Final = 12  # of one kind
 Kind = Literal["dag", "task", "run", "asset", "pool"]

@@ -25,7 +25,7 @@ from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.dependents import seen_preview
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
-router = APIRouter(tags=["Actions"])
+router: APIRouter = APIRouter(tags=["Actions"])
 
 _AT_ONCE: Final = 10  # requests on their way
 

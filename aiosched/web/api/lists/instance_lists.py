@@ -15,7 +15,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Task instances"])
+router: APIRouter = APIRouter(tags=["Task instances"])
 
 
 class ListedInstance(Resource):

@@ -16,7 +16,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Runs"])
+router: APIRouter = APIRouter(tags=["Runs"])
 
 _Order = Annotated[RunOrder, Query(description="`-` is newest first; by `end_date` only runs that have ended")]
 

@@ -17,7 +17,7 @@ from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Alerts"])
+router: APIRouter = APIRouter(tags=["Alerts"])
 
 _NAME = r"^[A-Za-z0-9_.-]{1,100}$"
 RuleName = Annotated[str, Path(min_length=1, max_length=100, pattern=_NAME)]

@@ -18,7 +18,7 @@ from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.owned import check_seen
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["System"])
+router: APIRouter = APIRouter(tags=["System"])
 
 _LONGEST = int(LONGEST / timedelta(hours=1))
 Hours = Annotated[int, Query(ge=1, le=_LONGEST, description="length of the range, which ends now")]

@@ -13,7 +13,7 @@ from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.views.scheduler_rates import FleetRates
 
-router = APIRouter(tags=["System"])
+router: APIRouter = APIRouter(tags=["System"])
 
 
 class Quantiles(Resource):

@@ -20,7 +20,7 @@ from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Pools"])
+router: APIRouter = APIRouter(tags=["Pools"])
 
 _MOST_HOLDERS: Final = 200
 _MOST_COUNTED: Final = 10_000

@@ -24,7 +24,7 @@ from aiosched.web.views.health import Status
 
 _LOOK_SECONDS: Final = 0.3  # for who asks: a probe is answered within 2 s, with the time that the parts may take
 
-router = APIRouter(tags=["Health"])
+router: APIRouter = APIRouter(tags=["Health"])
 
 
 class SchedulerStatus(Resource):

@@ -14,7 +14,7 @@ from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.server.problems import Problem
 from aiosched.web.views.live import Hub, StreamOver
 
-router = APIRouter(tags=["Live"])
+router: APIRouter = APIRouter(tags=["Live"])
 
 
 @router.get(

@@ -23,7 +23,7 @@ from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 from aiosched.web.requests.seen_files import seen_files, seen_import_errors
 from aiosched.web.server.etags import RARELY
 
-router = APIRouter(tags=["System"])
+router: APIRouter = APIRouter(tags=["System"])
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 RequestState = Literal["waiting", "applied", "refused"]

@@ -20,7 +20,7 @@ from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, pag
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
-router = APIRouter(tags=["System"])
+router: APIRouter = APIRouter(tags=["System"])
 
 Word = Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")]
 _LINES: str = "application/jsonl"

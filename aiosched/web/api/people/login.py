@@ -20,7 +20,7 @@ from aiosched.web.server.problems import Problem
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-router = APIRouter(tags=["Login"])
+router: APIRouter = APIRouter(tags=["Login"])
 
 
 Method = Literal["none", "token", "password", "oidc"]

@@ -15,7 +15,7 @@ from aiosched.db.people.secrets import SecretStore
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Secrets"])
+router: APIRouter = APIRouter(tags=["Secrets"])
 
 _MOST: Final = 10_000  # names in the database of each kind
 

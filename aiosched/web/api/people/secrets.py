@@ -21,7 +21,7 @@ from aiosched.web.requests.condition import TheCondition
 from aiosched.web.requests.owned import check_editable, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
-router = APIRouter(tags=["Secrets"])
+router: APIRouter = APIRouter(tags=["Secrets"])
 
 _PRINTABLE = r"^[^\x00-\x1f]*$"
 Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+$")]

@@ -17,7 +17,7 @@ from aiosched.web.auth.accounts import Accounts
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
-router = APIRouter(tags=["Users"])
+router: APIRouter = APIRouter(tags=["Users"])
 
 User = Annotated[
     str | None, Query(pattern=NAME_PATTERN, description="somebody else's, for administrators; default: own")

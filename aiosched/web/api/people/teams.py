@@ -18,7 +18,7 @@ from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.requests.seen_rows import first_seen
 
-router = APIRouter(tags=["Users"])
+router: APIRouter = APIRouter(tags=["Users"])
 
 _PRINTABLE = r"^[^\x00-\x1f]*$"
 TeamName = Annotated[str, Path(min_length=1, max_length=250, pattern=_PRINTABLE)]

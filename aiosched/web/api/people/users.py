@@ -23,7 +23,7 @@ from aiosched.web.auth.passwords import check_lifetime, check_password, hash_pas
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
-router = APIRouter(tags=["Users"])
+router: APIRouter = APIRouter(tags=["Users"])
 
 KindName = Literal["person", "service", "local"]
 RoleName = Literal["viewer", "operator", "editor", "admin"]
