@@ -295,6 +295,19 @@ class Tab:
             self.wrong.append(f"request to another host: {request.url}")
 
 
+async def finished(url: str, dag_id: str) -> str:
+    """The id of the newest run of a DAG, once there is one and all have succeeded."""
+    async with (
+        asyncio.timeout(PATIENCE),
+        httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=30, trust_env=False) as client,
+    ):
+        while True:
+            runs = (await client.get("runs", params={"dag_id": dag_id})).json()["items"]
+            if runs and all(run["state"] == "success" for run in runs):
+                return str(runs[0]["run_id"])
+            await asyncio.sleep(0.1)
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def tab(service: Service, browser: Browser) -> AsyncIterator[Tab]:
     """A new, empty page; the test fails when the page complained about anything."""

@@ -29,6 +29,10 @@ KEPT: Final = MappingProxyType(
         "search": "search-dark",
         "dependencies": "dependencies-graph-light-1440",
         "alerts": "alerts-alerts-light-1440",
+        "writing-sales": "writing-sales",
+        "writing-params": "writing-params",
+        "writing-delivery": "writing-delivery",
+        "writing-invoices": "writing-invoices",
     }
 )
 

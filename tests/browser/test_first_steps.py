@@ -6,15 +6,13 @@ import asyncio
 import shutil
 import sys
 
-import httpx2
 import pytest
 from playwright.async_api import Browser, expect
 
 from benchmarks.processes import temporary_folders
 from benchmarks.stage import start_serve
-from tests.browser.conftest import Tab
+from tests.browser.conftest import Tab, finished
 from tests.databases import TEMPLATE, Server
-from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,7 +28,7 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
         try:
             await serve.wait_ready()
             url = str(serve.facts["web"]["url"])
-            run_id = await finished(url)
+            run_id = await finished(url, "hello")
             context = await browser.new_context(viewport={"width": 1280, "height": 800})
             tab = Tab(await context.new_page(), url)
             for name, address, shown in (
@@ -50,16 +48,3 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
         finally:
             await serve.stop()
     await server.drop(dsn)
-
-
-async def finished(url: str) -> str:
-    """The id of the newest run of hello, once none is going on."""
-    async with (
-        asyncio.timeout(PATIENCE),
-        httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=30, trust_env=False) as client,
-    ):
-        while True:
-            runs = (await client.get("runs", params={"dag_id": "hello"})).json()["items"]
-            if runs and all(run["state"] == "success" for run in runs):
-                return str(runs[0]["run_id"])
-            await asyncio.sleep(0.1)
