@@ -3,11 +3,14 @@
 run_dag        runs a DAG once in this process and returns its TestRun
 dag_bag        parses a folder and fails, with code frames, if a file cannot be imported
 frozen_clock   a clock that stays at 2026-01-01 00:00 UTC until a test moves it
+
+An `async def` test runs without another plugin, too; where pytest-asyncio is installed, its mode and marks hold.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +39,17 @@ def _airflow_mode() -> str:
     loaded = load_settings()
     is_default = loaded.origins["core.airflow"].source == "default"
     return "installed" if is_default else loaded.settings.core.airflow
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine function for which there is no plugin, on a loop of its own; pytest itself would refuse it."""
+    plugins, function = pyfuncitem.config.pluginmanager, pyfuncitem.obj
+    if plugins.hasplugin("asyncio") or not inspect.iscoroutinefunction(function):
+        return None
+    wanted = inspect.signature(function).parameters
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(function(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True
 
 
 @pytest.fixture

@@ -147,3 +147,53 @@ def test_what_files_look_up_at_their_top_is_given(tmp_path: Path) -> None:
 
     assert list(load_dag_bag(tmp_path, **values)) == ["n_2_one_two_d"]
     assert "There is no variable 'name' here" in load_dag_bag(tmp_path).explain()
+
+
+PLAIN = "[pytest]\nfilterwarnings = error\n"
+STRICT = "[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n"
+OF_ANYIO = """
+import pytest
+
+@pytest.mark.anyio
+async def test_of_anyio(anyio_backend_name, run_dag):
+    assert anyio_backend_name == "asyncio"
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+"""
+NOBODYS = (
+    "async def test_of_nobody(tmp_path):\n    assert tmp_path.is_dir()\n\nasync def test_wrong():\n    assert 1 == 2\n"
+)
+
+
+@pytest.mark.parametrize("without", [("no:asyncio",), pytest.param(("no:asyncio", "no:anyio"), marks=pytest.mark.slow)])
+def test_async_tests_run_where_no_plugin_for_them_is_installed(project: Path, without: tuple[str, ...]) -> None:
+    """As docs/testing.md has them, with pytest alone; a test that fails fails."""
+    (project / "pytest.ini").write_text(PLAIN)
+    (project / "test_sales.py").write_text(TESTS + NOBODYS)
+
+    done = run_pytest(project, *(word for name in without for word in ("-p", name)))
+
+    assert "1 failed, 4 passed" in done.stdout, done.stdout + done.stderr
+    assert "assert 1 == 2" in done.stdout
+
+
+def test_marked_tests_are_left_to_the_plugin_of_the_mark(project: Path) -> None:
+    (project / "pytest.ini").write_text(PLAIN)
+    (project / "test_sales.py").write_text(OF_ANYIO)
+
+    done = run_pytest(project, "-p", "no:asyncio")
+
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_where_pytest_asyncio_is_installed_its_mode_holds(project: Path) -> None:
+    """In its strict mode a test without a mark is refused, by pytest and with pytest's words."""
+    (project / "pytest.ini").write_text(STRICT)
+    (project / "test_sales.py").write_text(TESTS)
+
+    done = run_pytest(project)
+
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert "async def functions are not natively supported" in done.stdout

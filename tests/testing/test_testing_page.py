@@ -11,23 +11,17 @@ from typing import Any
 
 import pytest
 
-from aiosched import DAG, DeadlineAlert, DeadlineReference, PythonOperator
+from aiosched import DAG, PythonOperator
 from tests.testing.world_builders import NEW_YEAR
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
-def tell(context: Any) -> None:
-    """A callback; in a world it does not run."""
-
-
 def sales() -> DAG:
-    late = DeadlineAlert(reference=DeadlineReference.DAGRUN_QUEUED_AT, interval=timedelta(minutes=30), callback=tell)
-    with DAG(
-        "sales", schedule="0 6 * * *", start_date=NEW_YEAR - timedelta(days=1), deadline=late, on_failure_callback=tell
-    ) as made:
+    """That of the README, with a schedule of its own."""
+    with DAG("sales", schedule="0 6 * * *", start_date=NEW_YEAR - timedelta(days=1)) as made:
         extract = PythonOperator(task_id="extract", python_callable=print)
-        extract >> PythonOperator(task_id="load", python_callable=print, retries=2, on_failure_callback=tell)
+        extract >> PythonOperator(task_id="load", python_callable=print, retries=2)
     return made
 
 
