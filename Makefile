@@ -6,7 +6,7 @@ SHAPE ?= chain-200
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all lint ui strings screenshots docs docs-links bench faults simulate mutants pythons lowest newest lock audit sbom image ci
+.PHONY: help setup test test-all lint ui strings screenshots docs docs-links bench faults simulate mutants pythons lowest newest lock audit sbom image ci release
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ sbom: ## a bill of materials of this version, build/aiosched-VERSION.cdx.json (C
 
 image: ## build the image without a registry and run the compose file, as root (needs docker.io and debootstrap)
 	pytest -v tests/deploy/test_containers.py
+
+release: ## make and try everything of a release but tag and upload, in build/release
+	.ci/release
 
 ci: ## what CI runs: fresh environments, lint, the quick tier, the documentation, all other tests
 	.ci/run
