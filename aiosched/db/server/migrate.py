@@ -16,7 +16,6 @@ from aiosched.db.server.schema_version import (
     IS_READ_ONLY,
     MIGRATION_LOCK,
     REVISIONS,
-    migrations_config,
     read_revision,
     refuse_unless_only_added,
 )
@@ -24,8 +23,6 @@ from aiosched.db.server.sequences import put_forward
 from aiosched.db.server.silence import connect_for
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection as SyncConnection
-
     from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -51,7 +48,7 @@ async def migrate(dsn: str, *, default_pool_slots: int | None = None, patience: 
                 return found
             if found != HEAD:
                 refuse_without(await _rights(conn), dsn)
-                await _upgrade(dsn, conn, default_pool_slots if found is None else None, patience)
+                await _upgrade(dsn, conn, found, default_pool_slots, patience)
             await put_forward(conn)
         finally:
             await conn.close()
@@ -86,11 +83,15 @@ async def outstanding(dsn: str, *, default_pool_slots: int | None = None) -> tup
             await conn.close()
 
 
-async def _upgrade(dsn: str, session: DatabaseConnection, default_pool_slots: int | None, patience: float) -> None:
+async def _upgrade(
+    dsn: str, session: DatabaseConnection, found: str | None, default_pool_slots: int | None, patience: float
+) -> None:
     from sqlalchemy import text
     from sqlalchemy.exc import DBAPIError
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool
+
+    from aiosched.db.server.migration_sql import run_alembic
 
     async def connect(*_: Any, **__: Any) -> Any:
         return await connect_for("migrate", dsn, timezone="UTC", jit="off")
@@ -98,8 +99,8 @@ async def _upgrade(dsn: str, session: DatabaseConnection, default_pool_slots: in
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
     try:
         async with holding_tables(engine, session, patience) as conn:
-            await conn.run_sync(_run_alembic)
-            if default_pool_slots is not None:
+            await conn.run_sync(lambda connection: run_alembic(found, attributes={"connection": connection}))
+            if found is None and default_pool_slots is not None:
                 resize = text("UPDATE pool SET slots = :slots WHERE name = 'default_pool'")
                 await conn.execute(resize, {"slots": default_pool_slots})
     except DBAPIError as error:  # the error of PostgreSQL, explained as for all other statements
@@ -107,9 +108,3 @@ async def _upgrade(dsn: str, session: DatabaseConnection, default_pool_slots: in
         raise (error if said is None else said) from None
     finally:
         await engine.dispose()
-
-
-def _run_alembic(connection: SyncConnection) -> None:
-    from alembic import command
-
-    command.upgrade(migrations_config(attributes={"connection": connection}), HEAD)

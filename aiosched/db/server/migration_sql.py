@@ -1,16 +1,16 @@
-"""The outstanding migrations as SQL for manual execution: one transaction for psql."""
+"""Alembic makes or migrates a schema, or writes down the SQL for manual execution: one transaction for psql."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from alembic import command
 
 from aiosched.db.schema.schema import metadata
 from aiosched.db.server.rights import Rights, grants_of_use
-from aiosched.db.server.schema_version import HEAD, MIGRATION_LOCK, migrations_config
+from aiosched.db.server.schema_version import HEAD, MIGRATION_LOCK, REVISIONS, migrations_config
 
 _LOCKING: Final = "-- All tables at once. If this times out, a transaction uses one of them: run the script again."
 
@@ -26,6 +26,19 @@ $$;
 """
 
 
+def run_alembic(found: str | None, *, sql: bool = False, **options: Any) -> None:
+    """Migrate the schema from `found` to `HEAD`; if there is none, make it as `HEAD` has it.
+
+    `sql`: only write down how. `options` are those of Alembic's `Config`.
+    """
+    config, first = migrations_config(**options), REVISIONS[0]
+    if found is None:
+        command.upgrade(config, f"base:{first}" if sql else first, sql=sql)
+        command.stamp(config, f"{first}:{HEAD}" if sql else HEAD, sql=sql)
+    else:
+        command.upgrade(config, f"{found}:{HEAD}" if sql else HEAD, sql=sql)
+
+
 def outstanding_sql(
     found: str | None, rights: Rights, locks: Sequence[str] = (), *, default_pool_slots: int | None = None
 ) -> str:
@@ -37,7 +50,7 @@ def outstanding_sql(
     if found == HEAD:
         return ""
     output = io.StringIO()
-    command.upgrade(migrations_config(output_buffer=output), f"{found or 'base'}:{HEAD}", sql=True)
+    run_alembic(found, sql=True, output_buffer=output)
     tables = [*metadata.tables, "alembic_version", "task_instance_named"]
     schema = rights.schema or rights.wanted
     parts = [

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
-# Oldest first; files are named by their revision. The first is that of version 0.2.0. Lower numbers were used during
-# its development: nothing migrates from them, and none is used again.
+# Oldest first; files are named by their revision. The first makes a new database as `HEAD` has it. Lower numbers were
+# used during development: nothing migrates from them, and none is used again.
 REVISIONS: Final = tuple(sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("*_*.py")))
 HEAD: Final = REVISIONS[-1]
 
@@ -31,7 +31,7 @@ MIGRATION_LOCK: Final = 0x61696F7363686564
 REVISION_TABLE_EXISTS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 REVISION: Final = "SELECT version_num FROM alembic_version"
 # The oldest revision whose aiosched works on this schema: raise it with a migration that takes something away.
-OLDEST_THAT_WORKS: Final = "0200"
+OLDEST_THAT_WORKS: Final = "0201"
 # As a comment on the table of the revision, so that an aiosched of today can start on a schema of tomorrow.
 _WORKS_WITH: Final = "aiosched: works with schema {} and later"
 READ_COMMENT: Final = "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"

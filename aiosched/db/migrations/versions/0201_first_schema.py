@@ -1,0 +1,25 @@
+"""The first schema: all of it, as this version has it. A new database gets this and no other revision.
+
+Revision 0201, of version 0.2.0. Further files of this folder migrate from it what an older version made; a new database
+is only marked as having them (`aiosched.db.server.migrate`). Lower numbers were used during development, and are not
+migrated.
+"""
+
+from __future__ import annotations
+
+from alembic import op
+
+from aiosched.db.schema.functions import STATEMENTS
+from aiosched.db.schema.schema import metadata
+
+revision = "0201"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    for table in metadata.sorted_tables:
+        op.get_context().impl.create_table(table)
+    for statement in STATEMENTS:
+        op.execute(statement)
