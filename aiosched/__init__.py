@@ -25,34 +25,34 @@ if TYPE_CHECKING:
     from aiosched.authoring.decorators.setup_teardown import setup, teardown
     from aiosched.authoring.decorators.taskflow import task
     from aiosched.authoring.notifiers import BaseNotifier, SmtpNotifier, WebhookNotifier, send_email, send_webhook
-    from aiosched.authoring.operators import (
-        ApprovalOperator,
+    from aiosched.authoring.operators import BaseOperator
+    from aiosched.authoring.operators.bash import BashOperator
+    from aiosched.authoring.operators.branching import (
         BaseBranchOperator,
-        BaseOperator,
-        BaseSensorOperator,
-        BashOperator,
         BranchDateTimeOperator,
         BranchDayOfWeekOperator,
-        BranchExternalPythonOperator,
-        BranchPythonOperator,
-        BranchPythonVirtualenvOperator,
-        EmailOperator,
-        EmptyOperator,
-        ExternalPythonOperator,
+        LatestOnlyOperator,
+    )
+    from aiosched.authoring.operators.email import EmailOperator
+    from aiosched.authoring.operators.empty import EmptyOperator
+    from aiosched.authoring.operators.http import HttpOperator
+    from aiosched.authoring.operators.human_input import (
+        ApprovalOperator,
         HITLBranchOperator,
         HITLEntryOperator,
         HITLOperator,
-        HttpOperator,
-        LatestOnlyOperator,
-        PokeReturnValue,
-        PythonOperator,
-        PythonSensor,
-        PythonVirtualenvOperator,
-        ShortCircuitOperator,
-        SQLExecuteQueryOperator,
-        TriggerDagRunOperator,
-        WeekDay,
     )
+    from aiosched.authoring.operators.python import BranchPythonOperator, PythonOperator, ShortCircuitOperator
+    from aiosched.authoring.operators.python_env import (
+        BranchExternalPythonOperator,
+        BranchPythonVirtualenvOperator,
+        ExternalPythonOperator,
+        PythonVirtualenvOperator,
+    )
+    from aiosched.authoring.operators.sensor import BaseSensorOperator, PokeReturnValue, PythonSensor
+    from aiosched.authoring.operators.sql import SQLExecuteQueryOperator
+    from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator
+    from aiosched.authoring.operators.weekdays import WeekDay
     from aiosched.authoring.plugins.base import Plugin
     from aiosched.authoring.plugins.listeners import hookimpl
     from aiosched.authoring.runtime.connections import Connection
@@ -138,141 +138,78 @@ if TYPE_CHECKING:
     from aiosched.scheduler import Scheduler
     from aiosched.transactional import enqueue, enqueue_many
 
-_HOMES = {
-    "AioschedError": "errors",
-    "ApprovalOperator": "authoring.operators",
-    "Asset": "authoring.assets.assets",
-    "AssetAccessControl": "authoring.assets.assets",
-    "AssetAlias": "authoring.assets.assets",
-    "AssetAll": "authoring.assets.assets",
-    "AssetAny": "authoring.assets.assets",
-    "AssetWatcher": "authoring.assets.assets",
-    "BaseBranchOperator": "authoring.operators",
-    "BaseHook": "authoring.runtime.hooks",
-    "BaseNotifier": "authoring.notifiers",
-    "BaseOperator": "authoring.operators",
-    "BaseSensorOperator": "authoring.operators",
-    "BaseTrigger": "authoring.triggers",
-    "BashOperator": "authoring.operators",
-    "BashSensor": "authoring.sensors",
-    "BranchDateTimeOperator": "authoring.operators",
-    "BranchDayOfWeekOperator": "authoring.operators",
-    "BranchExternalPythonOperator": "authoring.operators",
-    "BranchPythonOperator": "authoring.operators",
-    "BranchPythonVirtualenvOperator": "authoring.operators",
-    "Connection": "authoring.runtime.connections",
-    "Context": "authoring.runtime.context",
-    "CronTriggerTimetable": "core.timetables",
-    "DAG": "authoring.dag.dag",
-    "DagError": "errors",
-    "DagStateTrigger": "authoring.triggers",
-    "DateTimeSensor": "authoring.sensors",
-    "DateTimeTrigger": "authoring.triggers",
-    "DayOfWeekSensor": "authoring.sensors",
-    "DeadlineAlert": "authoring.dag.deadlines",
-    "DeadlineReference": "authoring.dag.deadlines",
-    "DeltaTriggerTimetable": "core.timetables",
-    "DirectoryFileDeleteTrigger": "authoring.triggers",
-    "EmailOperator": "authoring.operators",
-    "EmptyOperator": "authoring.operators",
-    "ExceptionRetryPolicy": "authoring.tasks.retry_policies",
-    "ExternalPythonOperator": "authoring.operators",
-    "ExternalTaskMarker": "authoring.sensors",
-    "ExternalTaskSensor": "authoring.sensors",
-    "ExternalTaskTrigger": "authoring.triggers",
-    "FailTask": "errors",
-    "FileDeleteTrigger": "authoring.triggers",
-    "FileSensor": "authoring.sensors",
-    "FileTrigger": "authoring.triggers",
-    "HITLBranchOperator": "authoring.operators",
-    "HITLEntryOperator": "authoring.operators",
-    "HITLOperator": "authoring.operators",
-    "HttpOperator": "authoring.operators",
-    "HttpSensor": "authoring.sensors",
-    "HttpTrigger": "authoring.triggers",
-    "Label": "authoring.base.dependencies",
-    "LatestOnlyOperator": "authoring.operators",
-    "Metadata": "authoring.assets.asset_events",
-    "NEVER_EXPIRE": "authoring.assets.state_stores",
-    "ObjectStoragePath": "authoring.runtime.object_storage",
-    "Param": "authoring.base.params",
-    "Plugin": "authoring.plugins.base",
-    "PokeReturnValue": "authoring.operators",
-    "PriorityWeightStrategy": "authoring.tasks.weight_strategies",
-    "PythonOperator": "authoring.operators",
-    "PythonSensor": "authoring.operators",
-    "PythonVirtualenvOperator": "authoring.operators",
-    "RescheduleTask": "errors",
-    "RetryAction": "authoring.tasks.retry_policies",
-    "RetryDecision": "authoring.tasks.retry_policies",
-    "RetryPolicy": "authoring.tasks.retry_policies",
-    "RetryRule": "authoring.tasks.retry_policies",
-    "SQLExecuteQueryOperator": "authoring.operators",
-    "Scheduler": "scheduler",
-    "ShortCircuitOperator": "authoring.operators",
-    "SkipTask": "errors",
-    "SmtpNotifier": "authoring.notifiers",
-    "StartTriggerArgs": "authoring.tasks.start_trigger",
-    "TaskDeferred": "errors",
-    "TaskFailedEvent": "authoring.triggers",
-    "TaskGroup": "authoring.dag.groups",
-    "TaskSkippedEvent": "authoring.triggers",
-    "TaskSuccessEvent": "authoring.triggers",
-    "TaskTimeout": "errors",
-    "TimeDeltaSensor": "authoring.sensors",
-    "TimeDeltaTrigger": "authoring.triggers",
-    "TimeSensor": "authoring.sensors",
-    "TriggerDagRunOperator": "authoring.operators",
-    "TriggerEvent": "authoring.triggers",
-    "TriggerRule": "core.graph.trigger_rules",
-    "Variable": "authoring.runtime.variables",
-    "WebhookNotifier": "authoring.notifiers",
-    "WeekDay": "authoring.operators",
-    "XComArg": "authoring.tasks.xcom_arg",
-    "asset": "authoring.decorators.asset_dags",
-    "chain": "authoring.base.dependencies",
-    "cross_downstream": "authoring.base.dependencies",
-    "dag": "authoring.decorators.dags",
-    "enqueue": "transactional",
-    "enqueue_many": "transactional",
-    "get_current_context": "authoring.runtime.context",
-    "hookimpl": "authoring.plugins.listeners",
-    "literal": "authoring.tasks.rendering",
-    "register_codec": "authoring.runtime.xcom_values",
-    "send_email": "authoring.notifiers",
-    "send_webhook": "authoring.notifiers",
-    "setup": "authoring.decorators.setup_teardown",
-    "task": "authoring.decorators.taskflow",
-    "task_group": "authoring.decorators.dags",
-    "teardown": "authoring.decorators.setup_teardown",
-    "AllowedKeyMapper": "core.timetables.key_mappers",
-    "ChainMapper": "core.timetables.key_mappers",
-    "FanOutMapper": "core.timetables.key_mappers",
-    "FixedKeyMapper": "core.timetables.key_mappers",
-    "IdentityMapper": "core.timetables.key_mappers",
-    "PartitionMapper": "core.timetables.key_mappers",
-    "ProductMapper": "core.timetables.key_mappers",
-    "RollupMapper": "core.timetables.key_mappers",
-    "StartOfDayMapper": "core.timetables.key_mappers",
-    "StartOfHourMapper": "core.timetables.key_mappers",
-    "StartOfMonthMapper": "core.timetables.key_mappers",
-    "StartOfQuarterMapper": "core.timetables.key_mappers",
-    "StartOfWeekMapper": "core.timetables.key_mappers",
-    "StartOfYearMapper": "core.timetables.key_mappers",
-    "DayWindow": "core.timetables.key_windows",
-    "HourWindow": "core.timetables.key_windows",
-    "MinimumCount": "core.timetables.key_windows",
-    "MonthWindow": "core.timetables.key_windows",
-    "QuarterWindow": "core.timetables.key_windows",
-    "SegmentWindow": "core.timetables.key_windows",
-    "WaitForAll": "core.timetables.key_windows",
-    "WeekWindow": "core.timetables.key_windows",
-    "Window": "core.timetables.key_windows",
-    "YearWindow": "core.timetables.key_windows",
-    "CronPartitionTimetable": "core.timetables",
-    "PartitionedAssetTimetable": "core.timetables",
-    "PartitionedAtRuntime": "core.timetables",
+# Where the public names are defined.
+_MODULES = {
+    "authoring.assets.asset_events": "Metadata",
+    "authoring.assets.assets": "Asset AssetAccessControl AssetAlias AssetAll AssetAny AssetWatcher",
+    "authoring.assets.state_stores": "NEVER_EXPIRE",
+    "authoring.base.dependencies": "Label chain cross_downstream",
+    "authoring.base.params": "Param",
+    "authoring.dag.dag": "DAG",
+    "authoring.dag.deadlines": "DeadlineAlert DeadlineReference",
+    "authoring.dag.groups": "TaskGroup",
+    "authoring.decorators.asset_dags": "asset",
+    "authoring.decorators.dags": "dag task_group",
+    "authoring.decorators.setup_teardown": "setup teardown",
+    "authoring.decorators.taskflow": "task",
+    "authoring.notifiers": "BaseNotifier SmtpNotifier WebhookNotifier send_email send_webhook",
+    "authoring.operators": "BaseOperator",
+    "authoring.operators.bash": "BashOperator",
+    "authoring.operators.branching": (
+        "BaseBranchOperator BranchDateTimeOperator BranchDayOfWeekOperator LatestOnlyOperator"
+    ),
+    "authoring.operators.email": "EmailOperator",
+    "authoring.operators.empty": "EmptyOperator",
+    "authoring.operators.http": "HttpOperator",
+    "authoring.operators.human_input": "ApprovalOperator HITLBranchOperator HITLEntryOperator HITLOperator",
+    "authoring.operators.python": "BranchPythonOperator PythonOperator ShortCircuitOperator",
+    "authoring.operators.python_env": (
+        "BranchExternalPythonOperator BranchPythonVirtualenvOperator ExternalPythonOperator PythonVirtualenvOperator"
+    ),
+    "authoring.operators.sensor": "BaseSensorOperator PokeReturnValue PythonSensor",
+    "authoring.operators.sql": "SQLExecuteQueryOperator",
+    "authoring.operators.trigger_dagrun": "TriggerDagRunOperator",
+    "authoring.operators.weekdays": "WeekDay",
+    "authoring.plugins.base": "Plugin",
+    "authoring.plugins.listeners": "hookimpl",
+    "authoring.runtime.connections": "Connection",
+    "authoring.runtime.context": "Context get_current_context",
+    "authoring.runtime.hooks": "BaseHook",
+    "authoring.runtime.object_storage": "ObjectStoragePath",
+    "authoring.runtime.variables": "Variable",
+    "authoring.runtime.xcom_values": "register_codec",
+    "authoring.sensors": (
+        "BashSensor DateTimeSensor DayOfWeekSensor ExternalTaskMarker ExternalTaskSensor FileSensor HttpSensor "
+        "TimeDeltaSensor TimeSensor"
+    ),
+    "authoring.tasks.rendering": "literal",
+    "authoring.tasks.retry_policies": "ExceptionRetryPolicy RetryAction RetryDecision RetryPolicy RetryRule",
+    "authoring.tasks.start_trigger": "StartTriggerArgs",
+    "authoring.tasks.weight_strategies": "PriorityWeightStrategy",
+    "authoring.tasks.xcom_arg": "XComArg",
+    "authoring.triggers": (
+        "BaseTrigger DagStateTrigger DateTimeTrigger DirectoryFileDeleteTrigger ExternalTaskTrigger FileDeleteTrigger "
+        "FileTrigger HttpTrigger TaskFailedEvent TaskSkippedEvent TaskSuccessEvent TimeDeltaTrigger TriggerEvent"
+    ),
+    "core.graph.trigger_rules": "TriggerRule",
+    "core.timetables": (
+        "CronPartitionTimetable CronTriggerTimetable DeltaTriggerTimetable PartitionedAssetTimetable "
+        "PartitionedAtRuntime"
+    ),
+    "core.timetables.key_mappers": (
+        "AllowedKeyMapper ChainMapper FanOutMapper FixedKeyMapper IdentityMapper PartitionMapper ProductMapper "
+        "RollupMapper StartOfDayMapper StartOfHourMapper StartOfMonthMapper StartOfQuarterMapper StartOfWeekMapper "
+        "StartOfYearMapper"
+    ),
+    "core.timetables.key_windows": (
+        "DayWindow HourWindow MinimumCount MonthWindow QuarterWindow SegmentWindow WaitForAll WeekWindow Window "
+        "YearWindow"
+    ),
+    "errors": "AioschedError DagError FailTask RescheduleTask SkipTask TaskDeferred TaskTimeout",
+    "scheduler": "Scheduler",
+    "transactional": "enqueue enqueue_many",
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
 

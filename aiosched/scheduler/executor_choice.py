@@ -20,7 +20,7 @@ from aiosched.remote.values import remote_xcoms
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
 
 if TYPE_CHECKING:
-    from aiosched.authoring import DAG
+    from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.runtime.context import Context
 
 One = str | Executor | Engine

@@ -19,7 +19,7 @@ from aiosched.errors import ConfigError, NotFound, Refused
 from aiosched.parsing.store import register_specs, withdraw_registered
 
 if TYPE_CHECKING:
-    from aiosched.authoring import DAG
+    from aiosched.authoring.dag.dag import DAG
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def by_id(dags: Iterable[DAG]) -> dict[str, DAG]:
     """These DAGs by id. Raises ConfigError if one is something else, or two have one id."""
     if dags == ():
         return {}
-    from aiosched.authoring import DAG  # a scheduler that has only files does without
+    from aiosched.authoring.dag.dag import DAG  # a scheduler that has only files does without
 
     if not isinstance(dags, Iterable):
         raise ConfigError(f"dags= takes a list of DAG objects, not {a_type(dags)}.")
@@ -119,7 +119,8 @@ def job_of(
     options: Mapping[str, Any],
 ) -> DAG:
     """The DAG of one task that calls a function; its name is that of both. Raises Refused, DagError."""
-    from aiosched.authoring import DAG, task
+    from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.decorators.taskflow import task
 
     if sum(one is not None for one in (cron, every, at)) > 1:
         raise Refused("A job has one of cron, every and at, or none: then it runs when it is triggered.")

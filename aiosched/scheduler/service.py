@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request as HTTPRequest
     from starlette.types import ASGIApp
 
-    from aiosched.authoring import DAG
+    from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.runtime.context import Context
     from aiosched.db.queries.schedule_queries import Schedule
 

@@ -11,8 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from aiosched import Asset, AssetAlias, AssetAll, AssetAny, EmptyOperator, asset
-from aiosched.authoring import DAG
+from aiosched import DAG, Asset, AssetAlias, AssetAll, AssetAny, EmptyOperator, asset
 from aiosched.authoring.runtime.xcom_values import read_data
 from aiosched.core.assets.conditions import AliasRequired, AllRequired, AnyRequired, AssetRequired, ReferenceRequired
 from aiosched.core.graph.spec import AssetRef

@@ -8,8 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiosched import DAG, BaseBranchOperator, Context, EmptyOperator, WeekDay, task
-from aiosched.authoring.operators import BranchDateTimeOperator, BranchDayOfWeekOperator, LatestOnlyOperator
+from aiosched import (
+    DAG,
+    BaseBranchOperator,
+    BranchDateTimeOperator,
+    BranchDayOfWeekOperator,
+    Context,
+    EmptyOperator,
+    LatestOnlyOperator,
+    WeekDay,
+    task,
+)
 from aiosched.clock import FakeClock
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError, DagError

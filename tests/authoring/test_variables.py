@@ -17,8 +17,8 @@ from uuid import UUID
 
 import pytest
 
-from aiosched import BaseHook, Connection, Variable
-from aiosched.authoring import BaseOperator, load_file
+from aiosched import BaseHook, BaseOperator, Connection, Variable
+from aiosched.authoring.dag.loader import load_file
 from aiosched.authoring.runtime.context import current_context
 from aiosched.core.values.masking import secrets
 from aiosched.errors import AioschedError, DagError, NotFound, TemplateError

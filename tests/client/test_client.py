@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.client import ApiProblem, Client
 from aiosched.config import Settings, WebSettings
 from aiosched.errors import NotAnswered, NotFound, Refused

@@ -37,7 +37,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = """
 import asyncio, logging, os, signal, subprocess, sys, time, warnings
 from datetime import datetime, timezone
-from aiosched.authoring import DAG, BaseOperator, PythonOperator
+from aiosched import DAG, BaseOperator, PythonOperator
 from aiosched.errors import FailTask, RescheduleTask, SkipTask
 
 def task(function, **kwargs):

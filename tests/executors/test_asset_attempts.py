@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiosched.authoring import DAG, Asset, AssetAlias, Metadata, PythonOperator
+from aiosched import DAG, Asset, AssetAlias, Metadata, PythonOperator
 from aiosched.authoring.runtime.xcom_values import read_data
 from aiosched.core.values.messages import AssetTouch, Attempt, Outcome, Report
 from aiosched.errors import Refused

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, PythonOperator
+from aiosched import DAG, PythonOperator
 from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
 from aiosched.authoring.runtime.context import get_current_context
 from aiosched.core.values.messages import Attempt, Outcome, Report

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, BranchPythonOperator, EmptyOperator, Param, PythonOperator, ShortCircuitOperator
+from aiosched import DAG, BranchPythonOperator, EmptyOperator, Param, PythonOperator, ShortCircuitOperator
 from aiosched.clock import FakeClock
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import FailTask, NotFound, ParamError, Refused, RescheduleTask, SkipTask

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, EmptyOperator, setup, task, teardown
+from aiosched import DAG, EmptyOperator, setup, task, teardown
 from aiosched.authoring.decorators.dags import task_group
 from aiosched.errors import SkipTask
 from aiosched.executors.dag_test import TestRun, run_dag_test

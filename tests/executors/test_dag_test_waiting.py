@@ -6,8 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from aiosched import DAG, BaseOperator, BaseTrigger, Context, TriggerEvent, task
-from aiosched.authoring.operators import TriggerDagRunOperator
+from aiosched import DAG, BaseOperator, BaseTrigger, Context, TriggerDagRunOperator, TriggerEvent, task
 from aiosched.authoring.sensors import DateTimeSensor, ExternalTaskSensor
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.executors.dag_test import run_dag_test

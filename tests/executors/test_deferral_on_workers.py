@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, BaseOperator, BaseTrigger, Context, DateTimeTrigger, TimeDeltaTrigger, TriggerEvent
+from aiosched import DAG, BaseOperator, BaseTrigger, Context, DateTimeTrigger, TimeDeltaTrigger, TriggerEvent
 from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.errors import AioschedError

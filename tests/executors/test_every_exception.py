@@ -273,7 +273,7 @@ async def test_each_exception_of_a_callback_that_the_scheduler_asks_for_is_a_fai
     start: Start, reports: Reports, dags_folder: Path
 ) -> None:
     body = """
-from aiosched.authoring import DAG, EmptyOperator
+from aiosched import DAG, EmptyOperator
 from every import MAKERS
 for name, make in MAKERS.items():
     def tells(context, make=make):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, BaseOperator, PythonOperator
+from aiosched import DAG, BaseOperator, PythonOperator
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor

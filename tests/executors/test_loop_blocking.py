@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiosched.authoring import BaseTrigger, TriggerEvent
+from aiosched import BaseTrigger, TriggerEvent
 from aiosched.core.values.messages import Outcome, Report
 from aiosched.executors.attempt import attempts
 from aiosched.executors.attempt.attempts import TriggerExecution

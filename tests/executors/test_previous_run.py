@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiosched.authoring import DAG, BaseOperator, PythonOperator, get_current_context
+from aiosched import DAG, BaseOperator, PythonOperator, get_current_context
 from aiosched.authoring.operators.bash import BashOperator
 from aiosched.core.values.messages import Attempt, Outcome
 from aiosched.executors.inline.executor import InlineExecutor

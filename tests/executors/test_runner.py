@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, BaseOperator, PythonOperator
+from aiosched import DAG, BaseOperator, PythonOperator
 from aiosched.authoring.runtime.context import get_current_context
 from aiosched.core.values.messages import Attempt, Outcome, Report, SkipDecision, XComValue
 from aiosched.errors import AttemptStopped, FailTask, RescheduleTask, SkipTask, TaskTimeout
@@ -256,7 +256,7 @@ def _at_once(services: FakeServices) -> Any:
 
 
 def test_a_branch_reports_its_decision_and_pushes_nothing() -> None:
-    from aiosched.authoring import BranchPythonOperator
+    from aiosched import BranchPythonOperator
 
     with DAG("d", schedule=None) as dag:
         branch = BranchPythonOperator(task_id="t", python_callable=lambda: "a")

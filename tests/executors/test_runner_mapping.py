@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, AuthoringDefaults, BaseOperator, task, use_defaults
+from aiosched import DAG, BaseOperator, task
+from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
 from aiosched.authoring.decorators.dags import task_group
 from aiosched.core.values.messages import Outcome, Report, XComRef, XComValue
 from aiosched.errors import SkipTask
@@ -145,7 +146,7 @@ def test_in_a_mapped_group_only_the_own_index_is_read() -> None:
 
 
 def test_whether_a_mapped_function_is_a_coroutine_is_seen_for_each_index() -> None:
-    from aiosched.authoring import PythonOperator
+    from aiosched import PythonOperator
 
     async def slow() -> str:
         return "slow"

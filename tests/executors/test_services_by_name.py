@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, PythonOperator
+from aiosched import DAG, PythonOperator
 from aiosched.authoring.runtime.services import acall, call
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.errors import AttemptStopped

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, EmptyOperator
+from aiosched import DAG, EmptyOperator
 from aiosched.authoring.notifiers import BaseNotifier
 from aiosched.authoring.runtime.mail import Mail
 from aiosched.core.values.messages import Outcome, Report

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.authoring import DAG, EmptyOperator
+from aiosched import DAG, EmptyOperator
 from aiosched.core.values.messages import Executor, Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor

@@ -7,7 +7,7 @@ import json
 import threading
 from typing import Any
 
-from aiosched.authoring import DAG, BashOperator, PythonOperator
+from aiosched import DAG, BashOperator, PythonOperator
 from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.executors.attempt.blocking import blocking_on
 from aiosched.executors.attempt.environment import AttemptEnvironment

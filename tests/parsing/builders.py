@@ -29,7 +29,7 @@ def dag_source(*dag_ids: str, tasks: int = 1, before: str = "", extra: str = "")
     """A DAG file; each DAG has `tasks` empty tasks."""
     lines = [
         "from aiosched.authoring.dag.dag import DAG",
-        "from aiosched.authoring.operators import EmptyOperator",
+        "from aiosched import EmptyOperator",
         before,
     ]
     for dag_id in dag_ids:

@@ -56,7 +56,7 @@ FILES: dict[str, str | bytes] = {
     "waits_for_input.py": "raise ValueError(repr(input()))",
     "cycle.py": """
         from aiosched.authoring.dag.dag import DAG
-        from aiosched.authoring.operators import EmptyOperator
+        from aiosched import EmptyOperator
         with DAG("cycle", schedule=None, catchup=False):
             a, b = EmptyOperator(task_id="a"), EmptyOperator(task_id="b")
             a >> b >> a

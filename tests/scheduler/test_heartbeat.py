@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.core.figures.metrics import Histogram
 from aiosched.db.queries.schedulers import list_schedulers
 from aiosched.db.server.engine import Database

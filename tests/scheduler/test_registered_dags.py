@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, BaseOperator
+from aiosched import DAG, BaseOperator
 from aiosched.config import Settings
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, DagError, NotFound, Refused

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.config import MetricsSettings, Settings
 from aiosched.db.people.pools import Pool
 from aiosched.db.server.engine import Database

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.scheduler import Scheduler
 from aiosched.scheduler.effects.tracing import open_tracing
 from aiosched.scheduler.session.session import Session

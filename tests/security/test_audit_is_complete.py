@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.config import Settings, WebSettings
 from aiosched.db.audit.reading import AuditEntry, EntrySelection, list_entries
 from aiosched.db.crypto.keyring import new_key

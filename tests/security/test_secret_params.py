@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched.authoring import DAG, Param, get_current_context, task
+from aiosched import DAG, Param, get_current_context, task
 from aiosched.authoring.operators.trigger_dagrun import TriggerDagRunOperator
 from aiosched.config import Settings, WebSettings
 from aiosched.core.graph.secret_params import mark_secrets

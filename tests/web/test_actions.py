@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched.authoring import DAG, Param, task
+from aiosched import DAG, Param, task
 from aiosched.config import Settings, WebSettings
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler

@@ -32,7 +32,7 @@ from airflow_client.client.models.trigger_dag_run_post_body import TriggerDAGRun
 from airflow_client.client.models.variable_body import VariableBody
 from pydantic import BaseModel
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.config import Settings, WebSettings
 from aiosched.db.crypto.keyring import new_key
 from aiosched.db.server.engine import Database

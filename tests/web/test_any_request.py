@@ -24,7 +24,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.generation.modes import GenerationMode
 
-from aiosched.authoring import DAG, Param, task
+from aiosched import DAG, Param, task
 from aiosched.config import Settings
 from aiosched.scheduler import Scheduler
 from aiosched.web.app import make_app

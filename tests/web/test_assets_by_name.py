@@ -9,8 +9,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched import Asset
-from aiosched.authoring import DAG, task
+from aiosched import DAG, Asset, task
 from aiosched.client import Client
 from aiosched.config import Settings, WebSettings
 from aiosched.errors import NotFound

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI, Request
 
-from aiosched.authoring import DAG
+from aiosched import DAG
 from aiosched.config import Settings, WebSettings
 from aiosched.errors import ConfigError
 from aiosched.scheduler import Scheduler

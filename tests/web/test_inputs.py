@@ -11,9 +11,8 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched.authoring import DAG
+from aiosched import DAG, ApprovalOperator, HITLOperator
 from aiosched.authoring.base.params import Param
-from aiosched.authoring.operators import ApprovalOperator, HITLOperator
 from aiosched.client import Client
 from aiosched.config import Settings, WebSettings
 from aiosched.errors import Refused

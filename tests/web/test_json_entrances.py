@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.config import Settings, WebSettings
 from aiosched.errors import Refused
 from aiosched.scheduler import Scheduler

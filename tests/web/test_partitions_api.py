@@ -8,8 +8,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from aiosched import Asset, PartitionedAssetTimetable, PartitionedAtRuntime
-from aiosched.authoring import DAG, task
+from aiosched import DAG, Asset, PartitionedAssetTimetable, PartitionedAtRuntime, task
 from aiosched.config import Settings, WebSettings
 from aiosched.scheduler import Scheduler
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.db.server.engine import Database
 from aiosched.scheduler import Scheduler
 from tests.cli.records import add_file, add_scheduler

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from aiosched.authoring import DAG, task
+from aiosched import DAG, task
 from aiosched.client import Client
 from aiosched.config import Settings, WebSettings
 from aiosched.db.server.engine import Database
