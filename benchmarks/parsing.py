@@ -10,7 +10,7 @@ from typing import Final
 from aiosched.authoring.base.file_stamps import SETTLED
 from aiosched.clock import SystemClock
 from aiosched.db.server.engine import Database
-from aiosched.parsing import Parser
+from aiosched.parsing.service import Parser
 from benchmarks import measure
 from benchmarks.figures import Figure, Finding
 from benchmarks.stage import stage, unlimited

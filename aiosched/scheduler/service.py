@@ -69,9 +69,9 @@ from aiosched.errors import AioschedError, FencedOut, NotAnswered, NotFound, Ref
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.lazy import provided
-from aiosched.parsing import Parser
 from aiosched.parsing.bundle_keeper import BundleKeeper
 from aiosched.parsing.clean_processes import check_semaphores
+from aiosched.parsing.service import Parser
 from aiosched.scheduler.attempts.attempts import Attempts
 from aiosched.scheduler.attempts.ending_attempts import EndingAttempts
 from aiosched.scheduler.attempts.stuck_attempts import StuckAttempts

@@ -11,7 +11,8 @@ import pytest
 from aiosched.authoring.dag.loader import load_file
 from aiosched.config import Settings
 from aiosched.executors.dag_test import run_dag_test
-from aiosched.parsing import ParsedFile, check_paths
+from aiosched.parsing.check import check_paths
+from aiosched.parsing.result import ParsedFile
 from tests.authoring.mistakes import HEAD, MISTAKES
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "mistakes.md"

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aiosched.core.figures.metrics import Metrics
 from aiosched.db.server.engine import Database
-from aiosched.parsing import ParserStats
+from aiosched.parsing.service import ParserStats
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.web.server.exposition import exposition
 from tests.deploy.compose import ROOT, VARIABLES, read_compose

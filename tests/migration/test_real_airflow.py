@@ -28,7 +28,7 @@ from aiosched.migration.applying import Migration
 from aiosched.migration.planning import MigrationStep, StepOutcome, plan_migration
 from aiosched.migration.reading import read_airflow
 from aiosched.migration.values import AirflowKeys
-from aiosched.parsing import check_paths
+from aiosched.parsing.check import check_paths
 from tests.scheduler.harness import Running, running
 
 AIRFLOWS: Final = [Path(path) for path in os.environ.get("AIOSCHED_TEST_AIRFLOW", "").split(":") if path]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.errors import NotFound
-from aiosched.parsing import check_paths
+from aiosched.parsing.check import check_paths
 from tests.parsing.builders import dag_source, settings_for, write, write_zip
 
 pytestmark = pytest.mark.usefixtures("kept_supervisors")

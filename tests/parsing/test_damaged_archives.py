@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.parsing import check_paths
+from aiosched.parsing.check import check_paths
 from aiosched.parsing.discovery import Discovery, Listing
 from aiosched.parsing.service import Parser
 from tests.parsing.bench import Bench

@@ -171,7 +171,7 @@ def test_supervisors_do_not_run_the_main_module_of_the_application(tmp_path: Pat
         f"""
         import asyncio
         from aiosched.config import Settings
-        from aiosched.parsing import check_paths
+        from aiosched.parsing.check import check_paths
         print("started", __name__)
         (outcome,) = asyncio.run(check_paths([{str(tmp_path / "dags")!r}], Settings()))
         print([dag.dag_id for dag in outcome.dags], outcome.error)
@@ -189,7 +189,7 @@ async def test_supervisors_and_children_die_with_a_killed_scheduler(tmp_path: Pa
     fifo = str(tmp_path / "fifo")
     text = f"import os\nopen({fifo!r}, 'w').write(f'{{os.getppid()}} {{os.getpid()}}')\nwhile True: pass\n"
     file = write(tmp_path, "a.py", text)
-    main = "import asyncio; from aiosched.parsing import *; from aiosched.config import Settings; "
+    main = "import asyncio; from aiosched.parsing.check import check_paths; from aiosched.config import Settings; "
     main += f"asyncio.run(check_paths([{str(file)!r}], Settings()))"
     scheduler = await asyncio.create_subprocess_exec(sys.executable, "-c", main)
     deaths = [os.pidfd_open(int(pid)) for pid in (await text_of(tmp_path / "fifo")).split()]

@@ -19,7 +19,7 @@ from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import DatabaseUnreachable, NotFound, Refused
-from aiosched.parsing import Parser
+from aiosched.parsing.service import Parser
 from aiosched.scheduler import service
 from aiosched.scheduler.membership import incarnation, outage
 from aiosched.scheduler.service import Scheduler

@@ -14,7 +14,7 @@ import pytest
 
 from aiosched import DAG, BashOperator, EmptyOperator, PythonOperator
 from aiosched.core.graph.spec import encode_spec
-from aiosched.parsing import check_paths
+from aiosched.parsing.check import check_paths
 from tests.parsing.builders import settings_for, write
 
 HEADER = "from aiosched import DAG, EmptyOperator, Param\n"

@@ -55,7 +55,7 @@ async def opened_late(settings: Settings) -> AsyncIterator[LookUp]:
 
 async def parse(paths: Sequence[Path], settings: Settings) -> list[ParsedFile]:
     """The outcomes of parsing files and folders (none: the DAGs folder or the bundles). Stores nothing."""
-    from aiosched.parsing import check_paths
+    from aiosched.parsing.check import check_paths
 
     async with said_if_slow("reading DAG files"), opened_late(settings) as look_up:
         return await check_paths(paths, settings, look_up=look_up)

@@ -17,7 +17,7 @@ from aiosched.version import __version__
 
 if TYPE_CHECKING:
     from aiosched.cli.base.page import WebPage
-    from aiosched.parsing import ParserStats
+    from aiosched.parsing.service import ParserStats
     from aiosched.scheduler import SchedulerEvent
 
 

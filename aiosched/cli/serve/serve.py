@@ -33,7 +33,7 @@ from aiosched.logs import claim_streams, configure_logging
 if TYPE_CHECKING:
     from aiosched.config import Loaded, Settings
     from aiosched.db.server.engine import Database
-    from aiosched.parsing import Parser
+    from aiosched.parsing.service import Parser
     from aiosched.scheduler import Scheduler
     from aiosched.web.views.database_watch import DatabaseWatch, Preparation
 
@@ -557,8 +557,8 @@ class _Service:
         from aiosched.db.server.engine import Database
         from aiosched.db.server.migrate import migrate
         from aiosched.db.server.silence import limits_within
-        from aiosched.parsing import Parser
         from aiosched.parsing.heartbeat import ParserHeartbeat, figures_of
+        from aiosched.parsing.service import Parser
         from aiosched.scheduler.concurrency.supervision import keep_running
         from aiosched.scheduler.concurrency.wakeup import Wakeup
         from aiosched.scheduler.membership.outage import Patience, summary

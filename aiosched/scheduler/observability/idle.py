@@ -35,7 +35,7 @@ from aiosched.db.statements.ownership import FleetView
 from aiosched.db.statements.runs import DagRow, StoredVersion, load_dags, load_versions
 from aiosched.db.statements.schedules import schedule_positions
 from aiosched.errors import DagError, InQuarantine
-from aiosched.parsing import Parser
+from aiosched.parsing.service import Parser
 from aiosched.scheduler.session.session import Session
 
 logger: logging.Logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from aiosched.core.values.messages import Executor
 from aiosched.executors.engines.engine import EngineStatus, TroubledEngine, WatchedEngine
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.local.blocked_loops import BlockedLoops
-from aiosched.parsing import ParserStats
+from aiosched.parsing.service import ParserStats
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
 from aiosched.scheduler.membership.heartbeat import histogram_figures
 from aiosched.scheduler.session.session import Session
