@@ -15,6 +15,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements.dag_schedules import Firing, due_schedules, fire_schedules
 from aiosched.errors import DagError, NotFound, Refused
 from aiosched.scheduler.loops import schedules
+from aiosched.scheduler.why.why import why
 from tests.scheduler.harness import NEW_YEAR, Running, dag, register, running
 
 HOUR = timedelta(hours=1)
@@ -193,15 +194,89 @@ async def test_a_run_that_is_refused_is_told_and_the_schedule_goes_on(dsn: str, 
     assert "takes no manual runs" in str(shown.error)
 
 
-async def test_a_row_that_somebody_broke_stops_and_the_others_go_on(it: Running) -> None:
+REFUSES = """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF row_to_json(NEW)->>'{column}' = 'broken' THEN
+            RAISE unique_violation USING MESSAGE = 'there is one already';
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER refuse BEFORE {what} FOR EACH ROW EXECUTE FUNCTION refuse()
+"""
+DEEP = """(repeat('{"a":', 2000) || '1' || repeat('}', 2000))::json"""
+BROKEN = {  # what an administrator, or an older program, has made of the row, and what the schedule says
+    "cron": ("UPDATE dag_schedule SET cron = '61 * * * *' WHERE name = 'broken'", "61"),
+    "zone": ("UPDATE dag_schedule SET timezone = 'Mars/Olympus' WHERE name = 'broken'", "Mars/Olympus"),
+    "every NaN": ("UPDATE dag_schedule SET cron = NULL, every = 'NaN' WHERE name = 'broken'", "NaN"),
+    "every 1e-300": ("UPDATE dag_schedule SET cron = NULL, every = 1e-300 WHERE name = 'broken'", "0 seconds"),
+    "conf a list": ("UPDATE dag_schedule SET conf = '[1]' WHERE name = 'broken'", "give a JSON object"),
+    "conf half": (r"""UPDATE dag_schedule SET conf = '{"a": "\ud800"}' WHERE name = 'broken'""", "JSON object"),
+    "conf NUL": (r"""UPDATE dag_schedule SET conf = '{"a": "\u0000"}' WHERE name = 'broken'""", "NUL"),
+    "conf deep": (f"UPDATE dag_schedule SET conf = {DEEP} WHERE name = 'broken'", "JSON object"),
+    "name": ("UPDATE dag_schedule SET name = repeat('b', 5000) WHERE name = 'broken'", "5027 characters"),
+    "last": ("UPDATE dag_schedule SET last_at = 'infinity' WHERE name = 'broken'", "out of range"),
+    "request": (REFUSES.format(column="reason", what="INSERT ON request"), "there is one already; it is tried again"),
+}
+
+
+@pytest.mark.parametrize(("broken", "error"), BROKEN.values(), ids=BROKEN)
+async def test_what_fails_about_a_row_is_said_there_and_the_others_go_on(it: Running, broken: str, error: str) -> None:
+    for dag_id, name in (("d", "broken"), ("d", "good"), ("e", "good")):
+        await it.scheduler.schedule(dag_id, name, cron="0 * * * *", start=NEW_YEAR + HOUR)
+    session = it.session
+    await it.execute(broken)
+    await it.advance(3600)
+    await it.advance(3600)
+
+    assert await it.runs("d") == await it.runs("e") == dict.fromkeys(sorted(runs_at("good", 1, 2)), "running")
+    assert it.session is session
+    said, good, other = await it.scheduler.schedules()
+    assert (error in str(said.error), good.error, other.error) == (True, None, None)
+
+
+async def test_what_the_database_refused_is_tried_again_and_why_names_it(
+    it: Running, caplog: pytest.LogCaptureFixture
+) -> None:
     for name in ("broken", "good"):
-        await it.scheduler.schedule("d", name, cron="0 * * * *", start=NEW_YEAR + HOUR)
-    await it.fetch("UPDATE dag_schedule SET timezone = 'Mars/Olympus' WHERE name = 'broken' RETURNING 1")
+        await it.scheduler.schedule("d", name, at=NEW_YEAR + HOUR)
+    await it.execute(REFUSES.format(column="reason", what="INSERT ON request"))
+    await it.advance(3600)
+    told = await why(it.db, "d", now=it.clock.now())
+    await it.execute("DROP FUNCTION refuse CASCADE")
+    await it.advance(59)
+    before = set(await it.runs("d"))
+    await it.advance(1)
+
+    assert (before, set(await it.runs("d"))) == (runs_at("good", 1), runs_at("good", 1) | runs_at("broken", 1))
+    assert {one.error for one in await it.scheduler.schedules()} == {None}
+    assert "the schedule broken failed: UniqueViolationError: there is one already" in caplog.text
+    (gate,) = (gate for gate in told.gates if gate.name == "schedules")
+    assert "2 schedules, 1 with an error; next is broken" in gate.detail
+    assert gate.commands == ("aiosched schedules list --dag d",)
+
+
+async def test_one_that_cannot_even_say_so_delays_no_other(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d"), safety_poll=3600) as it:
+        for name, seconds in (("broken", 3600.0), ("good", 3600.0), ("next", 3600.2)):
+            await it.scheduler.schedule("d", name, at=NEW_YEAR + timedelta(seconds=seconds))
+        await it.execute(REFUSES.format(column="name", what="UPDATE ON dag_schedule"))
+        await it.advance(3600)
+        assert set(await it.runs("d")) == runs_at("good", 1)
+        it.clock.advance(0.2)  # nobody wakes the loop
+        await it.until(lambda: len(it.executor.running) == 2, "the next run")
+
+
+@pytest.mark.parametrize("of", ["gone", "e"], ids=["a DAG that is gone", "a stale DAG"])
+async def test_one_of_a_dag_that_is_not_there_waits(it: Running, of: str) -> None:
+    await it.scheduler.schedule("d", "good", at=NEW_YEAR + HOUR)
+    await it.scheduler.schedule("e", "lost", at=NEW_YEAR + HOUR)
+    await it.execute("UPDATE dag SET is_stale = true WHERE dag_id = 'e'")
+    await it.execute(f"UPDATE dag_schedule SET dag_id = '{of}' WHERE name = 'lost'")
     await it.advance(3600)
 
     assert set(await it.runs("d")) == runs_at("good", 1)
-    broken, _ = await it.scheduler.schedules("d")
-    assert (broken.next_at, "Mars/Olympus" in str(broken.error)) == (None, True)
+    assert await it.fetch("SELECT 1 FROM dag_run WHERE dag_id <> 'd'") == []
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,11 @@ class DagFacts:
 
 
 class ScheduleFacts(NamedTuple):
-    """The schedules of a DAG that are data: how many, paused, stopped by an error, and the next that is due."""
+    """The schedules of a DAG that are data: how many, paused, with an error, and the next that is due."""
 
     number: int
     paused: int
-    stopped: int
+    failing: int
     next_name: str | None
     next_at: datetime | None
 
@@ -124,15 +124,15 @@ def _because(gate: Gate) -> str:
 def _data_gate(dag_id: str, schedules: ScheduleFacts, now: datetime) -> Gate:
     """When the schedules of a DAG that are data start its next run."""
     name, detail = "schedules", counted(schedules.number, "schedule")
-    for number, words in ((schedules.paused, "paused"), (schedules.stopped, "stopped by an error")):
+    for number, words in ((schedules.paused, "paused"), (schedules.failing, "with an error")):
         detail += f", {number} {words}" if number else ""
-    commands = (f"aiosched schedules list --dag {dag_id}",)
+    commands = (f"aiosched schedules list --dag {dag_id}",) if schedules.failing or schedules.next_at is None else ()
     if schedules.next_at is None:
         return Gate(name=name, verdict=Verdict.NEVER, detail=f"{detail}; none is due any more", commands=commands)
     detail += f"; next is {schedules.next_name} at {stamp(schedules.next_at)}"
     if schedules.next_at <= now:
-        return Gate(name=name, verdict=Verdict.OK, detail=detail)
-    return Gate(name=name, verdict=Verdict.WAIT, detail=detail, opens_at=schedules.next_at)
+        return Gate(name=name, verdict=Verdict.OK, detail=detail, commands=commands)
+    return Gate(name=name, verdict=Verdict.WAIT, detail=detail, opens_at=schedules.next_at, commands=commands)
 
 
 def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:

@@ -66,7 +66,7 @@ _FROM_ACTIVE: Final = """
      WHERE s.partition = ANY($1::smallint[]) AND s.next_at IS NOT NULL AND NOT s.is_paused AND NOT d.is_paused
        AND NOT d.is_stale"""
 DUE_SCHEDULES: Final = f"SELECT {_COLUMNS}{_FROM_ACTIVE} AND s.next_at <= $2 ORDER BY s.next_at LIMIT $3"
-NEXT_SCHEDULE: Final = f"SELECT min(s.next_at){_FROM_ACTIVE}"
+NEXT_SCHEDULE: Final = f"SELECT min(s.next_at){_FROM_ACTIVE} AND ($2::timestamptz IS NULL OR s.next_at > $2)"
 
 
 async def due_schedules(
@@ -76,9 +76,11 @@ async def due_schedules(
     return [_schedule(row) for row in await conn.fetch(DUE_SCHEDULES, list(partitions), now, limit)]
 
 
-async def next_schedule(conn: DatabaseConnection, partitions: Collection[int]) -> datetime | None:
-    """When the next one of these partitions is due."""
-    at: datetime | None = await conn.fetchval(NEXT_SCHEDULE, list(partitions))
+async def next_schedule(
+    conn: DatabaseConnection, partitions: Collection[int], *, after: datetime | None = None
+) -> datetime | None:
+    """When the next one of these partitions is due; `after`: leave out those that are due by then."""
+    at: datetime | None = await conn.fetchval(NEXT_SCHEDULE, list(partitions), after)
     return at
 
 
@@ -198,11 +200,11 @@ async def outcomes(
 
 
 class SchedulesOfDag(NamedTuple):
-    """The schedules of a DAG together: how many, how many paused, and stopped by an error, and the next that is due."""
+    """The schedules of a DAG together: how many, how many paused, how many with an error, and the next that is due."""
 
     number: int
     paused: int
-    stopped: int
+    failing: int
     next_name: str | None
     next_at: datetime | None
 

@@ -2,16 +2,18 @@
 
 Each scheduler looks at those of its partitions. What is read is moved on by a guarded statement with the requests in
 it: however many schedulers see a schedule due, one asks for its run. Which instants are due is decided in
-core/creation/durable_schedules.py.
+core/creation/durable_schedules.py. What fails about one schedule stays with it: it is its `error`.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from aiosched.core.creation.durable_schedules import due_instants
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.dag_schedules import (
     Firing,
     StoredSchedule,
@@ -19,6 +21,8 @@ from aiosched.db.statements.dag_schedules import (
     fire_schedules,
     next_schedule,
 )
+from aiosched.scheduler.effects.deadlines import AGAIN
+from aiosched.scheduler.failures.isolation import is_unforeseen, spare_others
 from aiosched.scheduler.session.session import Session
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -39,10 +43,28 @@ async def fire_due(session: Session) -> float | None:
         if at is None or at > now:
             return every if at is None else min(max((at - now).total_seconds(), 0.001), every)
         due = await due_schedules(conn, partitions, now, limit=_AT_ONCE)
-        await fire_schedules(conn, [_firing(one, now) for one in due])
+
+        async def fire(firings: Sequence[Firing]) -> None:
+            await _fire(conn, firings, now)
+
+        firings = [_firing(one, now) for one in due]
+        stuck = await spare_others("firing", firings, lambda one: " ".join(one.schedule[:2]), fire)
+        at = await next_schedule(conn, partitions, after=now) if stuck else now
     session.notifications.has_requests = True
     session.wakeups.notifications.wake()
-    return 0.0
+    return every if at is None else min((at - now).total_seconds(), every)
+
+
+async def _fire(conn: DatabaseConnection, firings: Sequence[Firing], now: datetime) -> None:
+    """Store them. One that the database does not take by itself is tried again a minute later, and says why."""
+    try:
+        await fire_schedules(conn, firings)
+    except Exception as error:
+        if len(firings) > 1 or not is_unforeseen(error):
+            raise
+        schedule, said = firings[0].schedule, _said(error)
+        await fire_schedules(conn, [Firing(schedule, (), now + AGAIN, f"{said}; it is tried again every minute")])
+        logger.error("the schedule %s failed: %s", schedule.name, said, extra={"dag_id": schedule.dag_id})
 
 
 def _firing(schedule: StoredSchedule, now: datetime) -> Firing:
@@ -52,4 +74,8 @@ def _firing(schedule: StoredSchedule, now: datetime) -> Firing:
         return Firing(schedule, found.instants, found.next_at)
     except Exception as error:  # also of a row that was edited by hand
         logger.error("the schedule %s has stopped: %s", schedule.name, error, extra={"dag_id": schedule.dag_id})
-        return Firing(schedule, (), None, f"{type(error).__name__}: {error}")
+        return Firing(schedule, (), None, _said(error))
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
