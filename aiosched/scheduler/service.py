@@ -450,7 +450,8 @@ class Scheduler:
     async def outcome(self, number: int, *, timeout: float = _ANSWER_SECONDS) -> dict[str, Any]:
         """The answer to a request that was not applied in time, once it is. Raises what the request would have raised.
 
-        NotAnswered again after `timeout` seconds, NotFound if there is no such request, Refused if it was withdrawn.
+        NotAnswered again after `timeout` seconds, NotFound at once if there is no such request, Refused if it was
+        withdrawn.
         """
         return await inbox.outcome(self.db, number, timeout=timeout)
 
@@ -473,7 +474,7 @@ class Scheduler:
     async def run_of(self, number: int, *, timeout: float = _ANSWER_SECONDS) -> RunHandle:
         """The run of a request for one, by its number (of `aiosched.enqueue`), once it exists. Raises as `outcome`.
 
-        A request whose transaction has not committed does not exist yet: NotFound.
+        A request whose transaction was rolled back, or has not committed yet, does not exist: NotFound, at once.
         """
         result = await inbox.outcome(self.db, number, timeout=timeout)
         async with self.db.acquire() as conn:

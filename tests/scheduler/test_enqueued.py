@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
@@ -65,6 +66,9 @@ async def engine_of(dsn: str) -> AsyncIterator[AsyncEngine]:
         await engine.dispose()
 
 
+FOR_EVER = 1e6  # seconds
+
+
 class Rollback(Exception):
     """The application changes its mind."""
 
@@ -79,7 +83,8 @@ async def test_the_run_exists_if_and_only_if_the_transaction_commits(
         async with begun(kind, dsn) as conn:
             numbers.append(await enqueue(conn, "ship", conf={"n": 3}, run_id="r"))
             with pytest.raises(NotFound, match="There is no request"):
-                await owner.outcome(numbers[0], timeout=0)
+                async with asyncio.timeout(PATIENCE):
+                    await owner.outcome(numbers[0], timeout=FOR_EVER)
             if not commits:
                 raise Rollback
 
@@ -88,8 +93,9 @@ async def test_the_run_exists_if_and_only_if_the_transaction_commits(
         assert (run.dag_id, run.run_id, await run.result(timeout=PATIENCE)) == ("ship", "r", 3)
     else:
         await (await owner.trigger("ship")).wait(PATIENCE)  # which came later
-        with pytest.raises(NotFound):
-            await owner.run_of(numbers[0], timeout=0)
+        with pytest.raises(NotFound, match="its transaction was rolled back, or has not committed yet"):
+            async with asyncio.timeout(PATIENCE):
+                await owner.run_of(numbers[0], timeout=FOR_EVER)
         with pytest.raises(NotFound):
             await owner.run_state("ship", "r")
 

@@ -504,16 +504,33 @@ async def ask_owner(
 
 
 async def outcome(db: Database, number: int, *, timeout: float) -> dict[str, Any]:
-    """The answer to a stored request. Raises the owner's error, NotFound, and NotAnswered after `timeout` seconds."""
-    answer = await wait_applied(db, number, timeout=timeout)
-    if answer is None:
+    """The answer to a stored request. Raises the owner's error, and NotAnswered after `timeout` seconds.
+
+    NotFound at once if there is none: whoever sent it in a transaction asks after the commit.
+    """
+    if await _is_there(db, number):
+        answer = await wait_applied(db, number, timeout=timeout)
+        if answer is not None:
+            if answer.error is not None:
+                raise answer.error
+            return answer.result
+        if await _is_there(db, number):
+            raise NotAnswered(number)
+    raise NotFound(
+        f"There is no request {number}: its transaction was rolled back, or has not committed yet. "
+        "See `aiosched requests list`."
+    )
+
+
+async def _is_there(db: Database, number: int) -> bool:
+    """Whether there is a request; while the database is not reachable, there may be."""
+    try:
         async with db.acquire() as conn:
-            if not await conn.fetchval(HAS_REQUEST, number):
-                raise NotFound(f"There is no request {number}; see `aiosched requests list`.")
-        raise NotAnswered(number)
-    if answer.error is not None:
-        raise answer.error
-    return answer.result
+            return bool(await conn.fetchval(HAS_REQUEST, number))
+    except Exception as error:
+        if not is_of_database(error):
+            raise
+        return True
 
 
 async def ask_owner_many(
