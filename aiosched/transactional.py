@@ -10,20 +10,22 @@ session, asynchronous or not) to the database of the fleet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from aiosched.core.requests.options import options_of
+from aiosched.core.requests.jobs import called, job_behind, with_types
+from aiosched.core.requests.options import options_of_jobs
 from aiosched.core.requests.requests import Trigger
 from aiosched.core.requests.stored import checked, encode
 from aiosched.db.statements.enqueued import enqueue_triggers
 from aiosched.errors import Refused
 
 
-@options_of(Trigger, triggered_by="api")
+@options_of_jobs(Trigger, triggered_by="api")
 async def enqueue(connection: Any, dag_id: str, request: Trigger) -> int:
-    """Ask for a run of a DAG by one statement in the transaction of `connection`; returns the number of the request.
+    """Ask for a run by one statement in the transaction of `connection`; returns the number of the request.
 
+    A function that is a job stands for its DAG: `enqueue(conn, load, amounts=[1, 2])`.
     After the commit, `await scheduler.run_of(number)` is the run, and `aiosched requests show NUMBER` its fate: params
     are checked by the scheduler. Raises NotFound, and Refused for a DAG that is defined no more or has secret params.
     """
@@ -32,21 +34,38 @@ async def enqueue(connection: Any, dag_id: str, request: Trigger) -> int:
 
 
 async def enqueue_many(
-    connection: Any, dag_id: str, runs: Iterable[Mapping[str, Any]], *, unpause: bool = False, reason: str | None = None
+    connection: Any,
+    dag_id: str | Callable[..., Any],
+    runs: Iterable[Mapping[str, Any]],
+    *,
+    unpause: bool = False,
+    reason: str | None = None,
 ) -> list[int]:
     """As `enqueue`, for many runs by one statement, each with options of `Scheduler.trigger`: `[{"conf": {…}}, …]`."""
-    return await _enqueue(connection, dag_id, triggers_of(runs, unpause=unpause), reason=reason)
+    dag_id, requests = triggers_of(dag_id, runs, unpause=unpause)
+    return await _enqueue(connection, dag_id, requests, reason=reason)
 
 
-def triggers_of(runs: Iterable[Mapping[str, Any]], *, unpause: bool, reason: str | None = None) -> list[Trigger]:
-    """The requests of a batch. Raises Refused for an option that a trigger does not have."""
+def triggers_of(
+    dag: str | Callable[..., Any], runs: Iterable[Mapping[str, Any]], *, unpause: bool, reason: str | None = None
+) -> tuple[str, list[Trigger]]:
+    """The id of the DAG or job, and the requests of a batch. Raises Refused, also for an option of no trigger."""
+    job = job_behind(dag) if callable(dag) else None
     found = []
     for number, run in enumerate(runs, 1):
+        options = {"triggered_by": "api", "unpause": unpause, "reason": reason, **run}
         try:
-            found.append(Trigger(**{"triggered_by": "api", "unpause": unpause, "reason": reason, **run}))
+            if job is not None:
+                options["conf"] = called(job, options.get("conf") or {}, {})
+            if options.get("conf"):
+                options["conf"] = with_types("conf", options["conf"])
+            found.append(Trigger(**options))
         except TypeError as error:
             raise Refused(f"Run {number} of the batch: {error}; it has the options of `trigger`.") from None
-    return found
+        except Refused as error:
+            error.args = (f"Run {number} of the batch: {error}",)
+            raise
+    return (str(dag) if job is None else job.dag_id), found
 
 
 async def _enqueue(connection: Any, dag_id: str, requests: Sequence[Trigger], *, reason: str | None) -> list[int]:

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from aiosched.client.lists import ListClient
 from aiosched.core.assets.freshness import Freshness
 from aiosched.core.graph.dependency_graph import Direction
-from aiosched.core.requests.options import options_of
+from aiosched.core.requests.options import options_of, options_of_jobs
 from aiosched.core.requests.requests import (
     AnswerInput,
     BackfillCreate,
@@ -145,7 +145,7 @@ class Client(ListClient):
         """One run, by its id, logical date, `latest` or `latest-failed`."""
         return await self._get(RunDetails, _path("dags", dag_id, "runs", run))
 
-    @options_of(Trigger)
+    @options_of_jobs(Trigger)
     async def trigger(self, dag_id: str, request: Trigger) -> RunResource:
         """Trigger a run; returns once it is stored. Instants are aware."""
         return await self._send(RunResource, "POST", _path("dags", dag_id, "runs"), body_of(request), key=request.key)
@@ -261,7 +261,7 @@ class Client(ListClient):
 
     # -- backfills, assets, pools -----------------------------------------------------------
 
-    @options_of(BackfillCreate)
+    @options_of_jobs(BackfillCreate)
     async def backfill(self, dag_id: str, request: BackfillCreate) -> BackfillAnswer:
         """Create runs for past dates, both inclusive; returns what happens to each date.
 
@@ -271,7 +271,7 @@ class Client(ListClient):
             BackfillAnswer, "POST", "backfills", {"dag_id": dag_id, **body_of(request)}, key=request.key
         )
 
-    @options_of(SetSchedule)
+    @options_of_jobs(SetSchedule)
     async def schedule(self, dag_id: str, request: SetSchedule) -> ScheduleResource:
         """Start runs of a DAG by a schedule that is data: one of `cron` (in `timezone`), `every` (seconds) and `at`.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType, NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
 from aiosched.clock import Clock
 from aiosched.core.graph.spec import DagSpec
+from aiosched.core.requests.jobs import Job, declare_job
 from aiosched.core.timetables.trigger import CronTriggerTimetable, DeltaTriggerTimetable
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.texts import a_type
@@ -17,9 +20,11 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import ConfigError, NotFound, Refused
 from aiosched.parsing.store import register_specs, withdraw_registered
+from aiosched.signatures import signature_of, types_of
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
+    from aiosched.authoring.base.params import Param
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -117,8 +122,12 @@ def job_of(
     at: datetime | None,
     timezone: str,
     options: Mapping[str, Any],
+    given: Collection[str] = (),
 ) -> DAG:
-    """The DAG of one task that calls a function; its name is that of both. Raises Refused, DagError."""
+    """The DAG of one task that calls a function; its name is that of both, and its arguments are params of the DAG.
+
+    `given` are the parameters that the application fills. Raises Refused, DagError.
+    """
     from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.decorators.taskflow import task
 
@@ -131,9 +140,52 @@ def job_of(
         schedule = DeltaTriggerTimetable(every if isinstance(every, timedelta) else timedelta(seconds=every))
     elif at is not None:
         schedule = "@once"
-    with DAG(str(function.__name__), schedule=schedule, start_date=at, catchup=False, doc_md=function.__doc__) as dag:
-        task(**options)(function)()
+    name, arguments = str(function.__name__), _arguments(function, given)
+    if schedule is not None and (needed := [each for each, param in arguments.items() if not param.has_value]):
+        raise Refused(f"The job {name} has a schedule, which gives no {', '.join(needed)}: give defaults.")
+    with DAG(name, schedule=schedule, start_date=at, catchup=False, doc_md=function.__doc__, params=arguments) as dag:
+        decorated = task(**options)(function)
+        decorated.given = frozenset(given)
+        decorated(**{name: dag.param(name) for name in arguments})
+    declare_job(function, Job(name, {name: not param.has_value for name, param in arguments.items()}))
     return dag
+
+
+_JSON_TYPES: Final[Mapping[Any, str]] = MappingProxyType(
+    {bool: "boolean", int: "integer", float: "number", str: "string"}
+)
+
+
+def _arguments(function: Callable[..., Any], given: Collection[str]) -> dict[str, Param]:
+    """The params for the parameters of a job that neither the context nor the application fills.
+
+    One whose default cannot be stored keeps that of the function.
+    """
+    from aiosched.authoring.base.params import Param
+    from aiosched.authoring.base.signatures import named
+    from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
+
+    types, found = types_of(function), {}
+    for parameter in named(signature_of(function).parameters.values()):
+        if parameter.name in CONTEXT_KEYS or parameter.name in given:
+            continue
+        default = () if parameter.default is parameter.empty else (parameter.default,)
+        param = Param(*default, **_schema(types.get(parameter.name), may_be_none=default == (None,)))
+        with contextlib.suppress(TypeError):
+            param.to_spec()
+            found[parameter.name] = param
+    return found
+
+
+def _schema(annotation: Any, *, may_be_none: bool) -> dict[str, Any]:
+    """The JSON schema of a number, a text or a boolean; of anything else none."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    names = [_JSON_TYPES.get(kind) if kind is not NoneType else "null" for kind in kinds]
+    if None in names:
+        return {}
+    if may_be_none and "null" not in names:
+        names.append("null")
+    return {"type": names[0] if len(names) == 1 else names}
 
 
 async def register_dags(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings, load_settings
 from aiosched.core.figures.metrics import Metrics
-from aiosched.core.requests.options import options_of
+from aiosched.core.requests.options import options_of, options_of_jobs
 from aiosched.core.requests.requests import (
     AnswerInput,
     BackfillCancel,
@@ -205,6 +205,7 @@ class Scheduler:
         self._registered = ApplicationDags(dags, application)
         objects = self._registered.known if self._registered.are_given else None
         self.executor: Executor = choose_executor(executor or "inline", self.settings, objects)
+        self._given = frozenset(context or ())
         if context or around is not None:
             give_objects(self.executor, context or {}, around)
         # called from a thread when the event loop does not come back
@@ -460,10 +461,11 @@ class Scheduler:
         async with self.db.acquire() as conn:
             await inbox.withdraw_request(conn, number, by="embedded", reason=reason)
 
-    @options_of(Trigger, triggered_by="api")
+    @options_of_jobs(Trigger, triggered_by="api")
     async def trigger(self, dag_id: str, request: Trigger) -> RunHandle:
         """Create a run; returns when it is stored. `unpause`: unpause the DAG first.
 
+        A function that is a job stands for its DAG, with its arguments: `trigger(load, amounts=[1, 2], unique="a")`.
         With a `partition_key` the run is about that partition of its assets.
 
         Raises Refused or NotFound with the reason.
@@ -485,17 +487,18 @@ class Scheduler:
 
     async def trigger_batch(
         self,
-        dag_id: str,
+        dag_id: str | Callable[..., Any],
         runs: Iterable[Mapping[str, Any]],
         *,
         unpause: bool = False,
         reason: str | None = None,
     ) -> list[RunHandle | AioschedError]:
-        """Create runs of one DAG, each with options of `trigger`; for each its handle, or why there is none, in order.
+        """Create runs of one DAG or job, each with options of `trigger`; for each its handle, or why there is none.
 
         Those that no scheduler has created in time are NotAnswered, and are created later.
         """
-        requests = [checked(request) for request in triggers_of(runs, unpause=unpause, reason=reason)]
+        dag_id, triggers = triggers_of(dag_id, runs, unpause=unpause, reason=reason)
+        requests = [checked(request) for request in triggers]
         if not requests:
             return []
         await self.read_folder()
@@ -618,7 +621,7 @@ class Scheduler:
         """
         return await self.request(request, dag_id)
 
-    @options_of(BackfillCreate)
+    @options_of_jobs(BackfillCreate)
     async def backfill(self, dag_id: str, request: BackfillCreate) -> dict[str, Any]:
         """Create the runs of past dates, both inclusive (29.1); a `date` is that whole day in the DAG's time zone.
 
@@ -627,7 +630,7 @@ class Scheduler:
         """
         return await self.request(request, dag_id)
 
-    @options_of(SetSchedule)
+    @options_of_jobs(SetSchedule)
     async def schedule(self, dag_id: str, request: SetSchedule) -> None:
         """Start runs of a DAG by a schedule that is data and survives restarts; a DAG may have thousands.
 
@@ -886,13 +889,16 @@ class Scheduler:
 
         It runs at the ticks of `cron` in `timezone`, `every` so many seconds, once `at` an instant, or when it is
         triggered. It can be `async def`, and takes what tasks take; `options` are those of a task (`retries=3`).
+        Its other parameters are its arguments, given by `trigger`, `enqueue` and `schedule` (as params of the DAG).
         Raises Refused for two jobs of one name, after the start, and for a scheduler without `dags`; DagError.
         """
 
         def declare(function: F) -> F:
             if self._life is not None:
                 raise Refused("The scheduler runs already: add a DAG with `await scheduler.add(…)`.")
-            made = job_of(function, cron=cron, every=every, at=at, timezone=timezone, options=options)
+            made = job_of(
+                function, cron=cron, every=every, at=at, timezone=timezone, options=options, given=self._given
+            )
             self._registered.declare(made)
             return function
 

@@ -30,7 +30,7 @@ from aiosched.core.requests.instance_changes import (
     marking_run,
 )
 from aiosched.core.requests.job_terms import Fate, fate_of, start_of
-from aiosched.core.requests.options import options_of
+from aiosched.core.requests.options import options_of, options_of_jobs
 from aiosched.core.requests.requests import (
     BackfillCreate,
     CancelRun,
@@ -179,7 +179,7 @@ class People(WorldView):
 
     # -- runs -------------------------------------------------------------------------------
 
-    @options_of(Trigger, triggered_by="test")
+    @options_of_jobs(Trigger, triggered_by="test")
     def trigger(self, dag_id: str, request: Trigger) -> str:
         """Create a manual run and return its id: `manual_1` and so on unless one is given.
 
@@ -276,7 +276,7 @@ class People(WorldView):
 
     # -- backfills --------------------------------------------------------------------------
 
-    @options_of(BackfillCreate)
+    @options_of_jobs(BackfillCreate)
     def backfill(self, dag_id: str, request: BackfillCreate) -> dict[str, Any]:
         """Create the runs of past dates, both inclusive; as `Scheduler.backfill` does."""
         dag = self._dag(dag_id)

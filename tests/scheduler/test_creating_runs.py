@@ -358,7 +358,7 @@ async def test_a_second_run_with_the_same_id_or_date_is_refused(
         await it.trigger("d", "r", logical_date=NEW_YEAR)
 
         with pytest.raises(Refused, match="already"):
-            await it.scheduler.trigger("d", **same)  # type: ignore[arg-type]
+            await it.scheduler.trigger("d", **same)  # type: ignore[call-overload]
 
         assert await it.runs("d") == {"r": "running"}
 

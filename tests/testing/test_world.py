@@ -99,7 +99,7 @@ async def test_a_trigger_that_is_refused_leaves_the_dag_paused() -> None:
 
         for wrong in ({"run_id": "taken"}, {"run_id": "no/slash"}):
             with pytest.raises(Refused):
-                it.trigger("d", **wrong, unpause=True)
+                it.trigger("d", **wrong, unpause=True)  # type: ignore[call-overload]
         await it.run_until_idle()
 
         assert it.run("d", "taken").state is RunState.QUEUED

@@ -84,6 +84,7 @@ class TaskFunction(Generic[P, R], Uncalled):
         if dag is not None:
             dag.task_functions.append(self)
         self._dialect = author_dialect()
+        self.given: frozenset[str] = frozenset()  # parameters that the application fills when the task runs
         self.mark: Callable[[BaseOperator], Any] | None = None  # applied to each new task
         self._overridden: TaskFunction[P, R] | None = None  # the original of a copy
         self._fitting: set[tuple[Any, ...]] = set()  # valid calls: number of positional arguments, other names
@@ -181,6 +182,7 @@ class TaskFunction(Generic[P, R], Uncalled):
                     "so its default can only be None. Rename it, or change the default."
                 )
             positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            fills = fills or parameter.name in self.given
             if parameter.default is parameter.empty and (fills or (optional and positional)):
                 parameter = parameter.replace(default=None)
             optional = optional or (positional and parameter.default is not parameter.empty)

@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from aiosched.core.values.given_values import like, parts_of
-from aiosched.core.values.typed_json import NotJson, is_marked
+from aiosched.core.values.typed_json import is_marked
+from aiosched.core.values.typed_objects import named_parts as parts_by_name
 from aiosched.core.values.typed_objects import register_codec, typed, untyped
 from aiosched.errors import AioschedError
 
@@ -66,15 +67,7 @@ def data_parts(value: Any) -> Any:
 
 def named_parts(values: Mapping[str, Any]) -> dict[str, Any]:
     """Such parts of values by name, as in `conf` and extras: no name is a mark. Raises NotJson."""
-    if wrong := [key for key in values if not isinstance(key, str)]:
-        raise NotJson(f"has the key {wrong[0]!r:.80}, which is no text: put it into one of the values")
-    found = {}
-    for key, value in values.items():
-        try:
-            found[key] = data_parts(value)
-        except NotJson as error:
-            raise NotJson(error.what, f"[{key!r:.80}]{error.place}") from None
-    return found
+    return parts_by_name(values, find_module)
 
 
 def read_data(parts: Any) -> Any:

@@ -5,7 +5,8 @@
 
 makes a method `clear(dag_id, run_ids=None, *, only_failed=False, …)` with all fields of `Clear`, which builds the
 request and calls the function. The commands (cli/base/request_options.py) and the bodies (web/api/base/bodies.py) do
-the same with `options`. Pure.
+the same with `options`. With `options_of_jobs` a function that is a job stands for its DAG, and its arguments beside
+the options. What callers give as `conf` may have any type that comes back. Pure.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from inspect import Parameter
 from types import NoneType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Concatenate,
@@ -24,6 +26,7 @@ from typing import (
     Generic,
     NamedTuple,
     ParamSpec,
+    Protocol,
     TypeVar,
     cast,
     get_args,
@@ -33,6 +36,7 @@ from typing import (
 
 import msgspec
 
+from aiosched.core.requests.jobs import called, job_behind, with_types
 from aiosched.core.requests.requests import Help, Request
 
 P = ParamSpec("P")
@@ -96,13 +100,24 @@ class options_of(Generic[P, R]):
 
         @functools.wraps(method)
         def with_options(*args: Any, **given: Any) -> T:
+            arguments, given = self._split(given, signature)
             bound = signature.bind(*args, **given).arguments
-            first = [bound.pop(parameter.name) for parameter in own]
+            first = {parameter.name: bound.pop(parameter.name) for parameter in own}
             chosen = {name: defaults[name] if value is None else value for name, value in bound.items()}
-            return method(*first, kind(**(self._defaults | chosen)))
+            self._fill(first, chosen, arguments)
+            if "conf" in chosen:
+                chosen["conf"] = with_types("conf", chosen["conf"])
+            return method(*first.values(), kind(**(self._defaults | chosen)))
 
         with_options.__signature__ = signature  # type: ignore[attr-defined]  # read by `inspect`, so by help and docs
         return with_options
+
+    def _split(self, given: dict[str, Any], _: inspect.Signature) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is given by name for a job, and for the method."""
+        return {}, given
+
+    def _fill(self, own: dict[str, Any], chosen: dict[str, Any], arguments: dict[str, Any]) -> None:
+        """Put a job and its arguments in their places."""
 
     def _parameters(self) -> list[Parameter]:
         """One for each option; those that the struct takes by position come first."""
@@ -119,3 +134,55 @@ class options_of(Generic[P, R]):
             for name in names
             if made_of[name].kind is kind
         ]
+
+
+S_contra = TypeVar("S_contra", contravariant=True)
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Asks(Protocol[P, T_co]):
+    """A method of an object that takes the id of a DAG with options, or a job with its arguments and options."""
+
+    @overload
+    def __call__(self, dag_id: str, /, *args: P.args, **options: P.kwargs) -> T_co: ...
+
+    @overload
+    def __call__(self, job: Callable[..., Any], /, *args: Any, **arguments: Any) -> T_co: ...
+
+
+class AsksOf(Protocol[S_contra, P, T_co]):
+    """The same as a function whose first parameter is the object."""
+
+    @overload
+    def __call__(self, it: S_contra, dag_id: str, /, *args: P.args, **options: P.kwargs) -> T_co: ...
+
+    @overload
+    def __call__(self, it: S_contra, job: Callable[..., Any], /, *args: Any, **arguments: Any) -> T_co: ...
+
+    def __get__(self, it: Any, owner: Any = None, /) -> Asks[P, T_co]: ...
+
+
+class options_of_jobs(options_of[P, R]):
+    """As `options_of` for a method of a DAG, where a function that is a job can be its `dag_id`.
+
+    What is given by a name that no option has is an argument of the job, and becomes a part of `conf`; an argument with
+    the name of an option is given there. A wrong name, and a missing argument, is Refused.
+    """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, method: Callable[[S, str, R], T]) -> AsksOf[S, P, T]:  # type: ignore[override]
+            """The method with the options."""
+            raise NotImplementedError
+
+    def _split(self, given: dict[str, Any], signature: inspect.Signature) -> tuple[dict[str, Any], dict[str, Any]]:
+        known = signature.parameters
+        return {n: v for n, v in given.items() if n not in known}, {n: v for n, v in given.items() if n in known}
+
+    def _fill(self, own: dict[str, Any], chosen: dict[str, Any], arguments: dict[str, Any]) -> None:
+        dag = own["dag_id"]
+        if callable(dag):
+            job = job_behind(dag)
+            own["dag_id"], chosen["conf"] = job.dag_id, called(job, chosen.get("conf", {}), arguments)
+        elif arguments:
+            raise TypeError(f"unexpected keyword argument {next(iter(arguments))!r}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import io
+import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
@@ -88,6 +89,22 @@ def typed(value: Any, find: Find, *, objects: bool = True) -> bytes:
         names = ", ".join(dict.fromkeys(kind.__qualname__ for kind in classes))
         raise NotJson(f"does not come back equal when it is read ({names})")
     return text
+
+
+def named_parts(values: Mapping[str, Any], find: Find) -> dict[str, Any]:
+    """Values by name as JSON with marks, as in `conf` and extras: no name is a mark, no value of an author's class.
+
+    Raises NotJson.
+    """
+    if wrong := [key for key in values if not isinstance(key, str)]:
+        raise NotJson(f"has the key {wrong[0]!r:.80}, which is no text: put it into one of the values")
+    found = {}
+    for key, value in values.items():
+        try:
+            found[key] = json.loads(typed(value, find, objects=False))
+        except NotJson as error:
+            raise NotJson(error.what, f"[{key!r:.80}]{error.place}") from None
+    return found
 
 
 def untyped(text: str | bytes, find: Find, *, objects: bool = True) -> Any:
