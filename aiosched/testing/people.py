@@ -200,6 +200,7 @@ class People(WorldView):
                 partition_key=request.partition_key,
                 unpauses=request.unpause,
                 unique_key=request.unique,
+                priority=request.priority,
                 expires_at=request.expires,
             )
             if (there := self._unfinished(creation, debounced=request.debounce is not None)) is not None:
@@ -224,10 +225,9 @@ class People(WorldView):
         waiting = dag.runs.queued.find(newest.key)
         fate = fate_of(newest.state, is_queued=waiting is not None, debounced=debounced)
         if waiting is not None and fate is Fate.MOVE:
-            new = creation.planned.run_after, creation.conf, creation.expires_at
             row = self.rows.runs[newest.key]
-            row.run_after, row.conf, row.expires_at = new
-            dag.runs.queued.move(waiting, *new)
+            row.run_after, row.conf, row.priority, row.expires_at = creation.terms
+            dag.runs.queued.move(waiting, creation.terms)
             self._context_of(dag.row.dag_id).cache.work.to_start[dag.row.dag_id] = None
         return None if fate is Fate.CREATE else newest.run_id
 

@@ -299,6 +299,7 @@ class Queued:
     key: int
     run_after: datetime = FIRST
     backfill_id: int | None = None
+    priority: int = 0
 
 
 def started(*queued: Queued, limit: int = 2, running: int = 0, **options: Any) -> list[int]:
@@ -320,6 +321,13 @@ def test_the_oldest_run_after_starts_first() -> None:
 
 def test_a_run_that_may_not_start_yet_takes_no_place() -> None:
     assert started(Queued(1, day(6)), Queued(2, day(5)), limit=1) == [2]
+
+
+def test_runs_start_by_priority_and_those_of_backfills_after_them() -> None:
+    queued = Queued(1, day(1)), Queued(2, day(2), priority=3), Queued(3, day(3), priority=3), Queued(4, priority=-1)
+
+    assert started(*queued, Queued(5, backfill_id=7), limit=4, limits={None: 4, 7: 1}) == [2, 3, 1, 4, 5]
+    assert started(*queued, Queued(6, day(6), priority=9), limit=2) == [2, 3]
 
 
 def test_after_clearing_three_runs_of_a_dag_that_allows_one_exactly_one_starts() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiosched.core.graph.instances import StartTerms
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunState
 from aiosched.db.statements.backfills import Backfill
@@ -85,6 +86,25 @@ def test_a_run_of_a_backfill_does_not_wait_for_one_before_it_that_may_not_start_
     assert keys(waiting.first(7, 2, NOW)) == [2, 5, 3]  # and then the earliest of the others
 
 
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-1, 1)), max_size=12), st.integers(1, 4), st.data())
+def test_the_first_are_those_of_most_priority_that_may_start_whenever_one_looks(
+    plan: list[tuple[int, int]], most: int, data: st.DataObject
+) -> None:
+    runs = [run(key, days=days) for key, (days, _) in enumerate(plan)]
+    for each, (_, priority) in zip(runs, plan, strict=True):
+        each.priority = priority
+    waiting = queued(*runs)
+
+    for day in data.draw(st.lists(st.integers(-3, 3), max_size=3).map(sorted)):
+        now = NOW + timedelta(days=day)
+        due = sorted((each for each in runs if each.run_after <= now), key=lambda r: (-r.priority, r.run_after, r.key))
+        later = sorted((each for each in runs if each.run_after > now), key=lambda r: (r.run_after, r.key))
+        assert keys(waiting.first(None, most, now)) == keys(due[:most]) + keys(later[:1])
+        if due:
+            waiting.remove(due[0])
+            runs.remove(due[0])
+
+
 def test_a_queued_run_is_found_by_its_key() -> None:
     waiting = queued(run(1), run(2, days=-1), run(3, backfill=7, order=2))
 
@@ -151,7 +171,7 @@ def test_runs_expire_in_the_order_of_their_instants_and_only_while_they_wait() -
     waiting.remove(runs[3])
     assert keys(waiting.expired(NOW + timedelta(hours=2))) == [3]
     assert waiting.next_expiry(NOW + timedelta(hours=2)) == NOW + timedelta(hours=3)
-    waiting.move(runs[2], NOW, {"n": 1}, None)
+    waiting.move(runs[2], StartTerms(NOW, {"n": 1}, 0, None))
     assert keys(waiting.expired(NOW + timedelta(days=1))) == [1]
     assert waiting.next_expiry(NOW + timedelta(days=1)) is None
 

@@ -294,6 +294,8 @@ class QueuedRun(Protocol):
     def run_after(self) -> datetime: ...
     @property
     def backfill_id(self) -> int | None: ...
+    @property
+    def priority(self) -> int: ...
 
 
 R = TypeVar("R", bound=QueuedRun)
@@ -322,10 +324,10 @@ def runs_to_start(
 
     `limits` and `running` are by backfill id, None for runs without a backfill: `max_active_runs` of the DAG or of the
     backfill, and how many are running. The limits are independent. `blocked` says why no run of the DAG can start (`the
-    DAG is paused`). Normal runs go first, by run_after; then backfill runs by `backfill_order` (run key to order
-    number). A limit of 0 starts nothing. Runs whose backfill is not in `limits` wait. Under each limit the `awaited`
-    runs go first. If all runs under a limit are blocked, one awaited run starts even though the limit is reached:
-    otherwise they would wait for it for ever.
+    DAG is paused`). Normal runs go first, by priority and run_after; then backfill runs by `backfill_order` (run key to
+    order number). A limit of 0 starts nothing. Runs whose backfill is not in `limits` wait. Under each limit the
+    `awaited` runs go first. If all runs under a limit are blocked, one awaited run starts even though the limit is
+    reached: otherwise they would wait for it for ever.
 
     Source: the semantics reference, sections 14.1 to 14.3.
     """
@@ -334,8 +336,8 @@ def runs_to_start(
     started: list[R] = []
     waiting: dict[int, str] = {}
 
-    def turn(run: R) -> tuple[bool, int, datetime, int]:
-        return (run.backfill_id is not None, backfill_order.get(run.key, 0), run.run_after, run.key)
+    def turn(run: R) -> tuple[bool, int, int, datetime, int]:
+        return (run.backfill_id is not None, backfill_order.get(run.key, 0), -run.priority, run.run_after, run.key)
 
     ordered = sorted(queued, key=turn)
     if awaited.by:

@@ -81,7 +81,17 @@ class Run:
     partition_key: str | None = None  # of the partition of assets that it is about
     partition_date: datetime | None = None
     unique_key: str | None = None  # while it is unfinished, requests with this key make no other run
+    priority: int = 0  # it starts before those with less, and its tasks weigh so much more
     expires_at: datetime | None = None  # it fails if it has not started by then
+
+
+class StartTerms(NamedTuple):
+    """What a later request with its unique key changes of a run that waits to start."""
+
+    run_after: datetime
+    conf: dict[str, Any]
+    priority: int
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a request for a run says about other requests and about time: its unique key, its debounce, its expiry. Pure.
+"""What a request for a run says about other requests and about time: unique key, debounce, priority, expiry. Pure.
 
 The owner of the DAG decides, request by request, so two at once are one after the other. Source: docs/jobs.md.
 """
@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
+from aiosched.core.graph.weights import MAX_WEIGHT, MIN_WEIGHT
 from aiosched.core.requests.requests import Trigger
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RUN_FINISHED, RunState
@@ -42,6 +43,8 @@ def start_of(request: Trigger, now: datetime) -> datetime | None:
     """When the run of a request may start; None: at once. Raises Refused for terms that contradict each other."""
     if request.unique is not None and not 0 < len(request.unique) <= MOST_KEY:
         raise Refused(f"unique: a key has 1 to {MOST_KEY} characters, not {len(request.unique)}.")
+    if not MIN_WEIGHT <= request.priority <= MAX_WEIGHT:
+        raise Refused(f"priority: a number from {MIN_WEIGHT} to {MAX_WEIGHT} is needed, not {request.priority}.")
     start = request.run_after
     if request.debounce is not None:
         named = {

@@ -84,6 +84,10 @@ class Trigger(Request, frozen=True, kw_only=True, tag="trigger"):
         Help("With a unique key: start so long after the last such request, with its conf.", metavar="SECONDS", ge=0),
     ] = None
     expires: Annotated[datetime | None, Help("The run fails if it has not started by then; UTC without a zone.")] = None
+    priority: Annotated[
+        int,
+        Help("Start before runs of less, and go first in pools: added to the weights of its tasks.", metavar="N"),
+    ] = 0
     unpause: Annotated[bool, Help("Unpause the DAG first.")] = False
     triggered_by: str = "cli"
 

@@ -29,6 +29,7 @@ from aiosched.core.graph.mapping import RETURN_VALUE, Lengths, literal_size
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.previous_run import PASSED, EarlierRuns, waits_for_past
 from aiosched.core.graph.trigger_rules import TriggerVerdict
+from aiosched.core.graph.weights import capped
 from aiosched.core.run.belonging import belonging
 from aiosched.core.run.callbacks import dag_callback, task_callback
 from aiosched.core.run.code import RunCode
@@ -135,6 +136,11 @@ class Board:
     def key(self, instance: Instance) -> AttemptKey:
         return AttemptKey(self.run.key, instance.task, instance.map_index, instance.try_number)
 
+    def weight(self, instance: Instance) -> int:
+        """The priority weight of its current try, with the priority of the run."""
+        weight = self.graph.weight(instance.task, instance.try_number)
+        return capped(weight + self.run.priority) if self.run.priority else weight
+
     def attempt(self, instance: Instance) -> Attempt:
         """Everything that an executor needs to run the instance's current try."""
         task = self.graph.tasks[instance.task]
@@ -144,7 +150,7 @@ class Board:
             task_id=task.task_id,
             is_async=task.is_async,
             max_tries=instance.max_tries,
-            priority_weight=self.graph.weight(instance.task, instance.try_number),
+            priority_weight=self.weight(instance),
             execution_timeout=task.execution_timeout,
             first_started=instance.start_date,
             executor=task.executor,

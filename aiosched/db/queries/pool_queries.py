@@ -98,7 +98,8 @@ def _tasks_by_pool(version_key: int, spec: DagSpec) -> ByPool:
 
 # Indexes: ix_dag_run_unfinished and the primary key of task_instance.
 USERS: Final = """
-    SELECT r.id AS run, r.dag_id, r.run_id, m.task_id, ti.task_index, ti.map_index, ti.state, m.slots, m.weight,
+    SELECT r.id AS run, r.dag_id, r.run_id, m.task_id, ti.task_index, ti.map_index, ti.state, m.slots,
+           m.weight + r.priority AS weight,
            coalesce(r.logical_date, r.run_after) AS logical_at,
            CASE WHEN ti.state = 'scheduled' THEN ti.scheduled_at ELSE coalesce(ti.queued_at, ti.start_date) END AS since
       FROM dag_run AS r

@@ -81,6 +81,7 @@ class Contender:
     dag_id: str
     run_id: str
     version_id: int
+    priority: int
     logical_date: datetime | None
     task_index: int
     map_index: int
@@ -92,8 +93,8 @@ class Contender:
 
 # Of a paused DAG nothing waits for slots. Indexes: ix_dag_run_unfinished, then the primary key, once for each run.
 CONTENDERS: Final = """
-    SELECT r.id AS run, r.dag_id, r.run_id, r.version_id, r.logical_date, ti.task_index, ti.map_index, ti.state,
-           ti.scheduled_at, ti.queued_at, ti.start_date
+    SELECT r.id AS run, r.dag_id, r.run_id, r.version_id, r.priority, r.logical_date, ti.task_index, ti.map_index,
+           ti.state, ti.scheduled_at, ti.queued_at, ti.start_date
       FROM (SELECT r.* FROM dag_run AS r JOIN dag AS d ON d.dag_id = r.dag_id
              WHERE r.state = 'running' AND r.partition = ANY($1::smallint[]) AND NOT ($2 AND d.is_paused)
                AND ($5::text IS NULL OR r.dag_id = $5)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from aiosched.core.graph.instances import StartTerms
 from aiosched.core.values.states import RunState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.errors import StaleRows
@@ -35,14 +34,14 @@ async def newest_run(conn: DatabaseConnection, dag_id: str, key: str) -> KeyedRu
 
 # Guard: the run has not started.
 MOVE_START: Final = """
-    UPDATE dag_run SET run_after = $2, conf = $3::json, expires_at = $4 WHERE id = $1 AND state = 'queued'
+    UPDATE dag_run SET run_after = $2, conf = $3::json, priority = $4, expires_at = $5
+     WHERE id = $1 AND state = 'queued'
 """
 
 
-async def move_start(
-    conn: DatabaseConnection, run: int, run_after: datetime, conf: Mapping[str, Any], expires_at: datetime | None
-) -> None:
-    """Let a queued run start later, with another conf. Raises StaleRows if it is not queued."""
-    status = await conn.execute(MOVE_START, run, run_after, msgspec.json.encode(conf).decode(), expires_at)
+async def move_start(conn: DatabaseConnection, run: int, terms: StartTerms) -> None:
+    """Let a queued run start on other terms. Raises StaleRows if it is not queued."""
+    start, conf, *others = terms
+    status = await conn.execute(MOVE_START, run, start, msgspec.json.encode(conf).decode(), *others)
     if status != "UPDATE 1":
         raise StaleRows(f"Run {run} was to start later, and does not wait any more ({status})")

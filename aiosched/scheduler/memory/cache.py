@@ -451,7 +451,7 @@ def candidate_of(board: Board, instance: Instance, room: DagRoom) -> Candidate:
         room,
         pool=task.pool,
         pool_slots=task.pool_slots,
-        weight=board.graph.weight(instance.task, instance.try_number),
+        weight=board.weight(instance),
         logical_at=math.inf if logical is None else logical.timestamp(),
         is_async=task.is_async,
         executor=task.executor,

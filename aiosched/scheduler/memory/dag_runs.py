@@ -2,48 +2,75 @@
 
 A backfill may queue ten thousand of them, and each run that ends lets the next one start. So each group of runs
 that shares a limit (those of no backfill, and those of each backfill) is kept sorted: reading the first few
-costs the same however many wait. Does not live here: which of them start (core/creation/run_creation.py). Source: the
-semantics reference, sections 14.1 to 14.3.
+costs the same however many wait, whatever their priorities and instants. Does not live here: which of them start
+(core/creation/run_creation.py). Source: the semantics reference, sections 14.1 to 14.3.
 """
 
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator, KeysView
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
+from aiosched.core.graph.instances import StartTerms
 from aiosched.core.run.board import Board, Run
 from aiosched.core.values.states import RunState
 from aiosched.db.statements.backfills import Backfill
 
 MOST_KEY: Final = 2**63 - 1  # of a run
 
-_Turn = tuple[int, datetime, int]  # order number in the backfill, run_after, key (which makes it unique)
+_Turn = tuple[Any, ...]  # ends with the run's key, which makes it unique
+
+
+def _turn(run: Run) -> _Turn:
+    """Where a run goes among those of its group that may start."""
+    return run.backfill_order or 0, -run.priority, run.run_after, run.key
+
+
+def _instant(run: Run) -> _Turn:
+    """Where it goes among those that may not start yet."""
+    return run.run_after, run.key
+
+
+_Line = list[tuple[_Turn, Run]]  # sorted
+
+
+class _Group:
+    """The runs that share a limit: those that were found to be due, and the others by their instant."""
+
+    def __init__(self) -> None:
+        self.due: _Line = []
+        self.later: _Line = []
+
+    def __iter__(self) -> Iterator[Run]:
+        return (run for _, run in itertools.chain(self.due, self.later))
+
+    def __len__(self) -> int:
+        return len(self.due) + len(self.later)
 
 
 class QueuedRuns:
     """Queued runs by their group: the id of their backfill, None for runs of no backfill."""
 
     def __init__(self) -> None:
-        self._groups: dict[int | None, list[tuple[_Turn, Run]]] = {}
-        self._places: dict[int, tuple[int | None, _Turn]] = {}  # by the run's key
+        self._groups: dict[int | None, _Group] = {}
+        self._places: dict[int, tuple[Run, _Turn, _Line]] = {}  # by the run's key
         self._expiring: list[tuple[datetime, int]] = []  # until when these may start, and their keys; sorted
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __iter__(self) -> Iterator[Run]:
-        return (run for group in self._groups.values() for _, run in group)
+        return (run for group in self._groups.values() for run in group)
 
     def find(self, key: int) -> Run | None:
         """The run with this key; None if it is not queued."""
-        if (place := self._places.get(key)) is None:
-            return None
-        group, turn = place
-        runs = self._groups[group]
-        return runs[bisect.bisect_left(runs, (turn,))][1]
+        place = self._places.get(key)
+        return None if place is None else place[0]
 
     def groups(self) -> KeysView[int | None]:
         """The groups that have a run."""
@@ -55,28 +82,29 @@ class QueuedRuns:
 
     def append(self, run: Run) -> None:
         """Add a run that is not queued yet."""
-        turn = (run.backfill_order or 0, run.run_after, run.key)
-        self._places[run.key] = (run.backfill_id, turn)
-        bisect.insort(self._groups.setdefault(run.backfill_id, []), (turn, run))
+        self._put(run, _instant(run), self._groups.setdefault(run.backfill_id, _Group()).later)
         if run.expires_at is not None and not run.clear_number:  # a run that people let run again no longer expires
             bisect.insort(self._expiring, (run.expires_at, run.key))
 
+    def _put(self, run: Run, turn: _Turn, line: _Line) -> None:
+        bisect.insort(line, (turn, run))
+        self._places[run.key] = run, turn, line
+
     def remove(self, run: Run) -> None:
         """Remove a run. Raises KeyError if it is not queued."""
-        group, turn = self._places.pop(run.key)
-        runs = self._groups[group]
-        del runs[bisect.bisect_left(runs, (turn,))]  # a shorter tuple sorts first, so this is its position
-        if not runs:
-            del self._groups[group]
+        _, turn, line = self._places.pop(run.key)
+        del line[bisect.bisect_left(line, (turn,))]  # a shorter tuple sorts first, so this is its position
+        if not self._groups[run.backfill_id]:
+            del self._groups[run.backfill_id]
         if run.expires_at is not None:
             place = bisect.bisect_left(self._expiring, (run.expires_at, run.key))
             if self._expiring[place : place + 1] == [(run.expires_at, run.key)]:
                 del self._expiring[place]
 
-    def move(self, run: Run, run_after: datetime, conf: dict[str, Any], expires_at: datetime | None) -> None:
-        """Let a run start at another instant, with another conf. Raises KeyError if it is not queued."""
+    def move(self, run: Run, terms: StartTerms) -> None:
+        """Let a run start on other terms. Raises KeyError if it is not queued."""
         self.remove(run)
-        run.run_after, run.conf, run.expires_at = run_after, conf, expires_at
+        run.run_after, run.conf, run.priority, run.expires_at = terms
         self.append(run)
 
     def expired(self, now: datetime) -> list[Run]:
@@ -90,20 +118,15 @@ class QueuedRuns:
         return self._expiring[rest][0] if rest < len(self._expiring) else None
 
     def first(self, group: int | None, most: int, now: datetime) -> list[Run]:
-        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one among them."""
-        found: list[Run] = []
-        later: Run | None = None
-        for _, run in self._groups.get(group, ()):
-            if len(found) == most:
-                break
-            if run.run_after <= now:
-                found.append(run)
-                continue
-            if later is None or run.run_after < later.run_after:
-                later = run
-            if group is None:
-                break  # these are sorted by run_after
-        return found if later is None else [*found, later]
+        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one with them."""
+        found = self._groups.get(group)
+        if found is None or most <= 0:
+            return []
+        due = bisect.bisect_right(found.later, (now, MOST_KEY), key=itemgetter(0))
+        for _, run in found.later[:due]:
+            self._put(run, _turn(run), found.due)
+        del found.later[:due]
+        return [run for _, run in (*found.due[:most], *found.later[:1])]
 
 
 @dataclass(slots=True, eq=False)

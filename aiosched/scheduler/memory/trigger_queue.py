@@ -29,7 +29,7 @@ class TriggerQueue:
     def add(self, waiting: Iterable[tuple[Board, Instance]]) -> None:
         """Queue triggers."""
         for board, instance in waiting:
-            weight = board.graph.weight(instance.task, instance.try_number)
+            weight = board.weight(instance)
             entry = (-weight, next(self._numbers), board, instance)
             heapq.heappush(self._heap, entry)
 
@@ -72,7 +72,7 @@ def _attempt_of(board: Board, instance: Instance) -> Attempt | None:
         task_id=task.task_id,
         is_async=True,
         max_tries=instance.max_tries,
-        priority_weight=board.graph.weight(instance.task, instance.try_number),
+        priority_weight=board.weight(instance),
         executor=task.executor,
         trigger=waited.deferral,
     )

@@ -107,6 +107,7 @@ async def plan_trigger(
         unpauses=request.unpause,
         others=others,
         unique_key=request.unique,
+        priority=request.priority,
         expires_at=request.expires,
     )
     if request.unique is not None:
@@ -118,7 +119,7 @@ async def plan_trigger(
 
 async def _unfinished(session: Session, creation: Creation, key: str, *, debounced: bool) -> RequestResult | None:
     """The unfinished run with this key as the answer, moved on if the request is debounced; None: it makes its own."""
-    dag, planned = creation.dag, creation.planned
+    dag = creation.dag
     async with session.env.db.acquire() as conn:
         newest = await keyed_runs.newest_run(conn, dag.row.dag_id, key)
     waiting = None if newest is None else dag.runs.queued.find(newest.key)
@@ -126,11 +127,10 @@ async def _unfinished(session: Session, creation: Creation, key: str, *, debounc
     if newest is None or fate is Fate.CREATE:
         return None
     if waiting is not None and fate is Fate.MOVE:
+        terms = creation.terms
         async with session.env.side_journal.transaction() as transaction:
-            await keyed_runs.move_start(
-                transaction.conn, waiting.key, planned.run_after, creation.conf, creation.expires_at
-            )
-        dag.runs.queued.move(waiting, planned.run_after, creation.conf, creation.expires_at)
+            await keyed_runs.move_start(transaction.conn, waiting.key, terms)
+        dag.runs.queued.move(waiting, terms)
         session.cache.work.to_start[dag.row.dag_id] = None
     return RequestResult("applied", {"run_id": newest.run_id, "id": newest.key, "paused": dag.row.is_paused})
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from aiosched.config import Settings
 from aiosched.core.creation.run_creation import PlannedRun
+from aiosched.core.graph.instances import StartTerms
 from aiosched.core.graph.new_instances import count_instances, new_instances, new_places
 from aiosched.core.run.board import Run
 from aiosched.core.values.ids import as_incomplete
@@ -42,7 +43,13 @@ class Creation(NamedTuple):
     backfill: tuple[int, int] | None = None  # the id of its backfill, and its order number in it
     in_parts: bool = False  # its task instances follow, and only then it may start
     unique_key: str | None = None
+    priority: int = 0
     expires_at: datetime | None = None
+
+    @property
+    def terms(self) -> StartTerms:
+        """What it says of its start."""
+        return StartTerms(self.planned.run_after, self.conf, self.priority, self.expires_at)
 
 
 def in_parts(creations: Iterable[Creation]) -> list[Creation]:
@@ -162,6 +169,7 @@ def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewR
         partition_key=None if partition is None else partition.key,
         partition_date=None if partition is None else partition.date,
         unique_key=creation.unique_key,
+        priority=creation.priority,
         expires_at=creation.expires_at,
     )
     place = as_incomplete(dag.row.partition) if creation.in_parts else dag.row.partition

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiosched.core.graph.spec import TaskSpec
+from aiosched.core.graph.weights import capped
 from aiosched.core.run.board import Instance
 from aiosched.core.slots.allocation import Candidate, ExecutorRoom, PoolRoom, Room, precedence
 from aiosched.core.values.messages import AttemptKey
@@ -151,7 +152,7 @@ def _ahead(
         other = Candidate(
             AttemptKey(each.run, each.task_index, each.map_index, 0),
             candidate.dag,
-            weight=found[1].weights[each.task_index],
+            weight=capped(found[1].weights[each.task_index] + each.priority),
             logical_at=math.inf if each.logical_date is None else each.logical_date.timestamp(),
         )
         if (*precedence(other), each.scheduled_at or _EPOCH, each.run) < mine:

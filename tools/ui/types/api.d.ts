@@ -1086,6 +1086,8 @@ export interface components {
       expires?: string | null;
       logical_date?: string | null;
       partition_key?: string | null;
+      /** @default 0 */
+      priority: number;
       /** @description the reason, for the audit log */
       reason?: string | null;
       run_after?: string | null;
@@ -1496,6 +1498,8 @@ export interface components {
       expires?: string | null;
       logical_date?: string | null;
       partition_key?: string | null;
+      /** @default 0 */
+      priority: number;
       run_after?: string | null;
       run_id?: string | null;
       unique?: string | null;
