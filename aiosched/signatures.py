@@ -6,7 +6,8 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, Final, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 if sys.version_info >= (3, 14):
     from annotationlib import Format
@@ -35,6 +36,24 @@ def types_of(function: Callable[..., Any]) -> dict[str, Any]:
             with contextlib.suppress(Exception):
                 found[name] = _evaluated(parameter.annotation, function)
         return found
+
+
+def type_in(annotation: Any) -> Any:
+    """What an annotation says besides that it may be None."""
+    if get_origin(annotation) in (Union, UnionType):
+        others = [each for each in get_args(annotation) if each is not NoneType]
+        return others[0] if len(others) == 1 else annotation
+    return annotation
+
+
+def can_be_given(kind: object) -> bool:
+    """Whether an application can give values for this type: a class, or one like `Repository[User]`."""
+    if not isinstance(kind, type) and get_origin(kind) is None:
+        return False
+    with contextlib.suppress(TypeError):
+        hash(kind)
+        return True
+    return False
 
 
 def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:

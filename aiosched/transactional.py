@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from aiosched.core.requests.jobs import called, job_behind, with_types
 from aiosched.core.requests.options import options_of_jobs
 from aiosched.core.requests.requests import Trigger
 from aiosched.core.requests.stored import checked, encode
 from aiosched.db.statements.enqueued import enqueue_triggers
 from aiosched.errors import Refused
+from aiosched.trace_context import current_traceparent
 
 
 @options_of_jobs(Trigger, triggered_by="api")
@@ -29,7 +32,7 @@ async def enqueue(connection: Any, dag_id: str, request: Trigger) -> int:
     After the commit, `await scheduler.run_of(number)` is the run, and `aiosched requests show NUMBER` its fate: params
     are checked by the scheduler. Raises NotFound, and Refused for a DAG that is defined no more or has secret params.
     """
-    (number,) = await _enqueue(connection, dag_id, [request], reason=request.reason)
+    (number,) = await _enqueue(connection, dag_id, [traced(request)], reason=request.reason)
     return number
 
 
@@ -59,13 +62,20 @@ def triggers_of(
                 options["conf"] = called(job, options.get("conf") or {}, {})
             if options.get("conf"):
                 options["conf"] = with_types("conf", options["conf"])
-            found.append(Trigger(**options))
+            found.append(traced(Trigger(**options)))
         except TypeError as error:
             raise Refused(f"Run {number} of the batch: {error}; it has the options of `trigger`.") from None
         except Refused as error:
             error.args = (f"Run {number} of the batch: {error}",)
             raise
     return (str(dag) if job is None else job.dag_id), found
+
+
+def traced(request: Trigger) -> Trigger:
+    """The request as a part of the caller's trace, unless it names one, or is to be the same when it is repeated."""
+    if request.traceparent is not None or request.key is not None or (traceparent := current_traceparent()) is None:
+        return request
+    return msgspec.structs.replace(request, traceparent=traceparent)
 
 
 async def _enqueue(connection: Any, dag_id: str, requests: Sequence[Trigger], *, reason: str | None) -> list[int]:

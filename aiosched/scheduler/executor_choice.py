@@ -55,7 +55,7 @@ def choose_executor(choice: Choice, settings: Settings, dags: Mapping[str, DAG] 
 
 
 def give_objects(
-    executor: Executor, context: Mapping[str, Any], around: Callable[[Context], AbstractAsyncContextManager[Any]] | None
+    executor: Executor, context: Mapping[Any, Any], around: Callable[[Context], AbstractAsyncContextManager[Any]] | None
 ) -> None:
     """Give the tasks of this process what an application has for them. Raises ConfigError if none run here."""
     from aiosched.executors.executor_router import members_of

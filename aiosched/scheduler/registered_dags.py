@@ -20,11 +20,11 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import ConfigError, NotFound, Refused
 from aiosched.parsing.store import register_specs, withdraw_registered
-from aiosched.signatures import signature_of, types_of
+from aiosched.signatures import can_be_given, signature_of, type_in, types_of
 
 if TYPE_CHECKING:
-    from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.base.params import Param
+    from aiosched.authoring.dag.dag import DAG
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -122,11 +122,11 @@ def job_of(
     at: datetime | None,
     timezone: str,
     options: Mapping[str, Any],
-    given: Collection[str] = (),
+    given: Collection[Any] = (),
 ) -> DAG:
     """The DAG of one task that calls a function; its name is that of both, and its arguments are params of the DAG.
 
-    `given` are the parameters that the application fills. Raises Refused, DagError.
+    `given` are the names and types that the application fills. Raises Refused, DagError.
     """
     from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.decorators.taskflow import task
@@ -145,7 +145,7 @@ def job_of(
         raise Refused(f"The job {name} has a schedule, which gives no {', '.join(needed)}: give defaults.")
     with DAG(name, schedule=schedule, start_date=at, catchup=False, doc_md=function.__doc__, params=arguments) as dag:
         decorated = task(**options)(function)
-        decorated.given = frozenset(given)
+        decorated.given = frozenset(_filled(function, given))
         decorated(**{name: dag.param(name) for name in arguments})
     declare_job(function, Job(name, {name: not param.has_value for name, param in arguments.items()}))
     return dag
@@ -156,7 +156,14 @@ _JSON_TYPES: Final[Mapping[Any, str]] = MappingProxyType(
 )
 
 
-def _arguments(function: Callable[..., Any], given: Collection[str]) -> dict[str, Param]:
+def _filled(function: Callable[..., Any], given: Collection[Any]) -> set[str]:
+    """The parameters of a function that the application fills, by name or by type."""
+    kinds = {name: type_in(kind) for name, kind in types_of(function).items()}
+    by_type = {name for name, kind in kinds.items() if can_be_given(kind) and kind in given}
+    return by_type | {name for name in given if isinstance(name, str)}
+
+
+def _arguments(function: Callable[..., Any], given: Collection[Any]) -> dict[str, Param]:
     """The params for the parameters of a job that neither the context nor the application fills.
 
     One whose default cannot be stored keeps that of the function.
@@ -165,9 +172,9 @@ def _arguments(function: Callable[..., Any], given: Collection[str]) -> dict[str
     from aiosched.authoring.base.signatures import named
     from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
 
-    types, found = types_of(function), {}
+    types, filled, found = types_of(function), _filled(function, given) | CONTEXT_KEYS, dict[str, Param]()
     for parameter in named(signature_of(function).parameters.values()):
-        if parameter.name in CONTEXT_KEYS or parameter.name in given:
+        if parameter.name in filled:
             continue
         default = () if parameter.default is parameter.empty else (parameter.default,)
         param = Param(*default, **_schema(types.get(parameter.name), may_be_none=default == (None,)))

@@ -104,7 +104,7 @@ from aiosched.scheduler.session.environment import Observers, SchedulerEnvironme
 from aiosched.scheduler.session.events import Listener
 from aiosched.scheduler.session.session import Session
 from aiosched.timeouts import clean_up_timeout
-from aiosched.transactional import triggers_of
+from aiosched.transactional import traced, triggers_of
 from aiosched.version import __version__
 
 if TYPE_CHECKING:
@@ -154,8 +154,9 @@ class Scheduler:
     remembers_in  a file for what it has seen stored: its next start then notices a database that is older
     grace         seconds for which leaving `async with`, or `stop()`, waits for running tasks; None: `scheduler.grace`
                   of the environment or the file, else 5. What runs on is ended, and runs again at the next start
-    context       objects of the application for its tasks, by name: a parameter `pool=None` of a task gets
-                  `context={"pool": …}`. For the inline executor
+    context       objects of the application for its tasks, by name or by type: a parameter `pool=None` of a task gets
+                  `context={"pool": …}`, and `db: Db | None = None` gets `context={Db: …}`; of a job also `db: Db`. For
+                  the inline executor
     around        makes an async context manager of a task's context, which is entered around each of its tries, on this
                   loop; an error in it fails the try. For the inline executor
 
@@ -179,7 +180,7 @@ class Scheduler:
         count_statements: bool = False,
         remembers_in: Path | None = None,
         grace: float | None = None,
-        context: Mapping[str, Any] | None = None,
+        context: Mapping[Any, Any] | None = None,
         around: Callable[[Context], AbstractAsyncContextManager[Any]] | None = None,
     ) -> None:
         if settings is None:
@@ -470,7 +471,7 @@ class Scheduler:
 
         Raises Refused or NotFound with the reason.
         """
-        result = await self.request(request, dag_id)
+        result = await self.request(traced(request), dag_id)
         return RunHandle(self, dag_id, result["run_id"], result["id"])
 
     async def run_of(self, number: int, *, timeout: float = _ANSWER_SECONDS) -> RunHandle:

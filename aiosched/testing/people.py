@@ -201,6 +201,7 @@ class People(WorldView):
                 unpauses=request.unpause,
                 unique_key=request.unique,
                 priority=request.priority,
+                traceparent=request.traceparent,
                 expires_at=request.expires,
             )
             if (there := self._unfinished(creation, debounced=request.debounce is not None)) is not None:

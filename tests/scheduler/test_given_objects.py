@@ -7,12 +7,12 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
 from aiosched import BashOperator, Scheduler, dag, task
-from aiosched.errors import ConfigError, RunFailed
+from aiosched.errors import ConfigError, Refused, RunFailed
 
 
 async def result_of(scheduler: Scheduler, dag_id: str) -> Any:
@@ -127,3 +127,69 @@ def test_names_that_tasks_know_already_are_refused() -> None:
 def test_worker_processes_cannot_be_given_objects(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="choose executor='inline', or let worker processes make what they need"):
         Scheduler(dsn="postgresql://x", dags_folder=tmp_path, executor="local", context={"pool": object()})
+
+
+# -- by type
+
+
+class Db:
+    """A class of the application."""
+
+
+class Session(Db):
+    """Another one."""
+
+
+async def test_tasks_get_objects_by_the_type_of_a_parameter(dsn: str) -> None:
+    @dag(schedule=None)
+    def given() -> None:
+        @task
+        async def waits(connection: Db | None = None, n: int = 3) -> bool:
+            return connection is db and n == 3
+
+        @task
+        def plain(it: Optional[Db] = None, other: Session | None = None) -> list[Any]:  # noqa: UP045  as people write
+            return [it is db, other]
+
+        @task
+        def all_of_it(**context: Any) -> bool:
+            return all(isinstance(name, str) for name in [*context])
+
+        @task
+        def passed(db: Any = None) -> Any:
+            return db
+
+        waits(), plain(), all_of_it(), passed()
+        BashOperator(task_id="template", bash_command="echo {{ region }} {{ run_id }}")
+
+    db = Db()
+    async with Scheduler(dsn=dsn, dags=[given()], context={Db: db, "region": "eu"}) as scheduler:
+        run = await scheduler.trigger("given", run_id="r")
+        await run.wait(raise_on_failure=True)
+        assert await run.results() == {
+            "waits": True, "plain": [True, None], "all_of_it": True, "template": "eu r",
+        }  # fmt: skip
+
+
+async def test_a_job_needs_no_default_for_what_is_given_by_type_and_around_may_give_it_too(dsn: str) -> None:
+    @asynccontextmanager
+    async def around(context: Any) -> AsyncIterator[None]:
+        context[Session] = session
+        yield
+
+    session, db = Session(), Db()
+    scheduler = Scheduler(dsn=dsn, dags=[], context={Db: db, Session: None}, around=around)
+
+    @scheduler.job()
+    async def load(amounts: list[int], connection: Db, session_: Session) -> list[Any]:
+        return [amounts, connection is db, session_ is session]
+
+    async with scheduler:
+        assert await (await scheduler.trigger(load, amounts=[1])).result() == [[1], True, True]
+        with pytest.raises(Refused, match="has no argument 'connection'"):
+            await scheduler.trigger(load, amounts=[1], connection=db)
+
+
+def test_what_is_neither_a_name_nor_a_type_is_refused(dsn: str) -> None:
+    with pytest.raises(ConfigError, match="context= takes names and types, not 5"):
+        Scheduler(dsn=dsn, dags=[], context={5: "five"})  # type: ignore[dict-item]

@@ -18,7 +18,7 @@ from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
 from aiosched.core.values.messages import SkipDecision
 from aiosched.errors import BranchError
-from aiosched.signatures import signature_of
+from aiosched.signatures import can_be_given, signature_of, type_in, types_of
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.protocols import Dag, Group
@@ -135,12 +135,12 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 def call_arguments(
     function: Callable[..., Any], args: Collection[Any], kwargs: Mapping[str, Any], context: Context
 ) -> dict[str, Any]:
-    """The keyword arguments for `function`: `kwargs`, and its parameters with names of the context.
+    """The keyword arguments for `function`: `kwargs`, and its parameters with names or types of the context.
 
     Only parameters that are given neither by position nor by name are filled in. A function with `**kwargs` gets the
     whole context, and the facts of the previous successful run if its code contains one of their names.
     """
-    wanted, takes_all = _wanted(function)
+    wanted, takes_all, types = _wanted(function)
     if not wanted and not takes_all:
         return dict(kwargs)
     given: Collection[str] = {*wanted[: len(args)], *kwargs} if args else kwargs
@@ -148,17 +148,23 @@ def call_arguments(
     if takes_all:
         names = [*context, *(PREVIOUS_RUN if names_previous_run(function) else ())]
     found = {name: context[name] for name in names if name not in given and name in context}
+    for name, kind in types:
+        if name not in given and name not in found and kind in context:
+            found[name] = context[kind]
     found.update(kwargs)
     return found
 
 
 @functools.lru_cache(maxsize=4096)
-def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+def _wanted(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool, tuple[tuple[str, Any], ...]]:
+    """Its parameters, whether it takes any name, and the types of those that have one which can be a key."""
     try:
         parameters = signature_of(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
-        return (), False
-    return tuple(p.name for p in named(parameters)), takes_any_name(parameters)
+        return (), False, ()
+    names, types = tuple(p.name for p in named(parameters)), types_of(function)
+    kinds = ((name, type_in(types[name])) for name in names if name in types)
+    return names, takes_any_name(parameters), tuple(pair for pair in kinds if can_be_given(pair[1]))
 
 
 def skip_downstream(task: BaseOperator, context: Context, *, all_of_them: bool) -> bool:

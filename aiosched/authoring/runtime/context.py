@@ -21,7 +21,8 @@ class Context(dict[str, Any]):
     """A dict, some of whose values are computed when they are first read.
 
     These are `lazy` and `unlisted`: iteration leaves the latter out, because they are fetched from the scheduler. A run
-    without a logical date has no `logical_date`, `ds`, `ts` and the like: a template that names them fails.
+    without a logical date has no `logical_date`, `ds`, `ts` and the like: a template that names them fails. What an
+    application gives by type has the type as key, and iteration leaves it out, too.
     """
 
     __slots__ = ("_lazy", "_run", "_unlisted")
@@ -62,11 +63,11 @@ class Context(dict[str, Any]):
             return default
 
     def __iter__(self) -> Iterator[str]:
-        yield from list(super().__iter__())
+        yield from [key for key in super().__iter__() if isinstance(key, str)]
         yield from [key for key in self._lazy if not super(Context, self).__contains__(key)]
 
     def __len__(self) -> int:
-        return super().__len__() + sum(not super(Context, self).__contains__(key) for key in self._lazy)
+        return sum(1 for _ in self)
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]
         return KeysView(self)
@@ -142,6 +143,11 @@ class DagRun:
     @property
     def start_date(self) -> DateTime | None:
         return moment(self._run.start_date)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The span in which somebody asked for it, as W3C's trace context writes it."""
+        return self._run.traceparent
 
     @property
     def partition_key(self) -> str | None:

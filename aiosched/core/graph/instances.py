@@ -82,6 +82,7 @@ class Run:
     partition_date: datetime | None = None
     unique_key: str | None = None  # while it is unfinished, requests with this key make no other run
     priority: int = 0  # it starts before those with less, and its tasks weigh so much more
+    traceparent: str | None = None  # of the span in which somebody asked for it
     expires_at: datetime | None = None  # it fails if it has not started by then
 
 

@@ -6,6 +6,7 @@ The owner of the DAG decides, request by request, so two at once are one after t
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
@@ -17,6 +18,7 @@ from aiosched.core.values.states import RUN_FINISHED, RunState
 from aiosched.errors import Refused
 
 MOST_KEY: Final = 250  # characters
+_TRACEPARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Fate(Enum):
@@ -45,6 +47,8 @@ def start_of(request: Trigger, now: datetime) -> datetime | None:
         raise Refused(f"unique: a key has 1 to {MOST_KEY} characters, not {len(request.unique)}.")
     if not MIN_WEIGHT <= request.priority <= MAX_WEIGHT:
         raise Refused(f"priority: a number from {MIN_WEIGHT} to {MAX_WEIGHT} is needed, not {request.priority}.")
+    if request.traceparent is not None and not _TRACEPARENT.fullmatch(request.traceparent):
+        raise Refused(f"traceparent: {request.traceparent[:80]!r} is no trace context of W3C: 00-TRACE-SPAN-FLAGS.")
     start = request.run_after
     if request.debounce is not None:
         named = {

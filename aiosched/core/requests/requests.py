@@ -88,6 +88,10 @@ class Trigger(Request, frozen=True, kw_only=True, tag="trigger"):
         int,
         Help("Start before runs of less, and go first in pools: added to the weights of its tasks.", metavar="N"),
     ] = 0
+    traceparent: Annotated[
+        str | None,
+        Help("The trace that the run continues, as W3C writes it; in Python by default that of the caller's span."),
+    ] = None
     unpause: Annotated[bool, Help("Unpause the DAG first.")] = False
     triggered_by: str = "cli"
 

@@ -48,6 +48,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     bundle_version: str | None = None  # of the code that is to run; None: what the bundle's folder has now
     partition_key: str | None = None  # of the partition of assets that it is about
     partition_date: datetime | None = None
+    traceparent: str | None = None  # of the span in which somebody asked for it
     team: str | None = None  # whose DAG it is: no process runs code of two teams; "": the service's own
 
     @property

@@ -167,6 +167,7 @@ DAG_RUN: Final = Table(
         "created_at": "timestamptz NOT NULL DEFAULT now()",
         "unique_key": "text",  # of its request: while the newest run of a DAG with it is unfinished, there is no other
         "priority": "int NOT NULL DEFAULT 0",  # it starts before those with less, and its tasks weigh so much more
+        "traceparent": "text",  # of the span in which somebody asked for it, as W3C writes it
         "expires_at": "timestamptz",  # it fails if it has not started by then
     },
     Unique("dag_id", "run_id"),

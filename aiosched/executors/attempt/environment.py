@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 class GivenObjects:
     """What an application gives to the tasks that run in its process.
 
-    context    values by name, in the context of each task
+    context    values by name or type, in the context of each task
     around     makes the async context manager that is entered around each task, of its context; None: nothing
     loop       the application's, on which that is entered
     """
 
-    context: Mapping[str, Any]
+    context: Mapping[Any, Any]
     around: Callable[[Context], AbstractAsyncContextManager[Any]] | None
     loop: asyncio.AbstractEventLoop
 

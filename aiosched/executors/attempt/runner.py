@@ -67,6 +67,7 @@ from aiosched.executors.attempt.plans import AttemptPlan, plan_of
 from aiosched.executors.attempt.results import UnusableResult, collect_xcoms
 from aiosched.executors.attempt.retry_policies import Retry, ask
 from aiosched.executors.attempt.secret_conf import with_secrets
+from aiosched.trace_context import continued
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -247,7 +248,7 @@ class Execution:
         self.context = context = build_context(task, ti, attempt, dag)
         if self._environment.given is not None:
             context.update(self._environment.given.context)
-        with current_context(context):
+        with current_context(context), continued(attempt.run.traceparent):
             if plan.references:
                 indexed = plan.reads_own_index and ti.map_index >= 0
                 await ti.prefetch(task.xcom_references(ti.map_index) if indexed else plan.references)

@@ -58,6 +58,7 @@ from aiosched.executors.worker.background_imports import InBackground
 from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.remote.values import XComRemote, XComStore
+from aiosched.signatures import can_be_given
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
@@ -130,16 +131,18 @@ class InlineExecutor:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._started = False
-        self._given: tuple[Mapping[str, Any], Callable[[Context], AbstractAsyncContextManager[Any]] | None] | None = (
+        self._given: tuple[Mapping[Any, Any], Callable[[Context], AbstractAsyncContextManager[Any]] | None] | None = (
             None
         )
 
     def give(
-        self, context: Mapping[str, Any], around: Callable[[Context], AbstractAsyncContextManager[Any]] | None
+        self, context: Mapping[Any, Any], around: Callable[[Context], AbstractAsyncContextManager[Any]] | None
     ) -> None:
-        """Give tasks values by name, and an async context manager around each: see `Scheduler`. Raises ConfigError."""
+        """Give tasks values by name or type, and a context manager around each: see `Scheduler`. Raises ConfigError."""
         if taken := sorted(CONTEXT_KEYS & context.keys()):
             raise ConfigError(f"context= cannot give {', '.join(taken)}: tasks know these names. Choose other ones.")
+        if wrong := [key for key in context if not isinstance(key, str) and not can_be_given(key)]:
+            raise ConfigError(f"context= takes names and types, not {wrong[0]!r}.")
         self._given = dict(context), around
 
     @property

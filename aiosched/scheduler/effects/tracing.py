@@ -2,7 +2,8 @@
 
 Without an SDK that is configured in this process (by `opentelemetry-instrument aiosched serve`, or by the application
 that embeds the scheduler) nothing is imported and there is no cost. Spans are made after the commit, with the
-instants of the rows. A run that this scheduler has taken over gets a new span from then on.
+instants of the rows. A run that was asked for within a span is a part of its trace, wherever that span was. One that
+this scheduler has taken over gets a new span from then on.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from aiosched.core.values.messages import Outcome, Report
 from aiosched.core.values.states import RunState
 from aiosched.scheduler.memory.cache import StateCache
 from aiosched.scheduler.memory.changes import Changes
+from aiosched.trace_context import remote_context
 from aiosched.version import __version__
 
 if TYPE_CHECKING:
@@ -71,7 +73,10 @@ class Tracing:
             }
             name = f"run {run.dag_id}"
             span = self._runs[run.key] = self._tracer.start_span(
-                name, attributes=attributes, start_time=_nanoseconds(run.start_date)
+                name,
+                context=None if run.traceparent is None else remote_context(run.traceparent),
+                attributes=attributes,
+                start_time=_nanoseconds(run.start_date),
             )
         return span
 

@@ -102,6 +102,7 @@ def run_info(
         bundle_version=code.bundle_version,
         partition_key=run.partition_key,
         partition_date=run.partition_date,
+        traceparent=run.traceparent,
         team=team,
     )
 

@@ -108,6 +108,7 @@ async def plan_trigger(
         others=others,
         unique_key=request.unique,
         priority=request.priority,
+        traceparent=request.traceparent,
         expires_at=request.expires,
     )
     if request.unique is not None:

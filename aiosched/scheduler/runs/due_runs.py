@@ -56,6 +56,7 @@ def requested_run(
     others: int = 0,
     unique_key: str | None = None,
     priority: int = 0,
+    traceparent: str | None = None,
     expires_at: datetime | None = None,
 ) -> Creation:
     """A manually requested run (13.4); it starts at once if the DAG has room, and is active or `unpauses`.
@@ -81,8 +82,9 @@ def requested_run(
     starts = free and may_start and planned.run_after <= now and (unpauses or not dag.row.is_paused)
     tasks = tasks_of_manual_run(spec, planned)
     return Creation(
-        dag, planned, tasks, triggered_by, conf, starts, unique_key=unique_key, priority=priority, expires_at=expires_at
-    )
+        dag, planned, tasks, triggered_by, conf, starts, unique_key=unique_key, priority=priority,
+        traceparent=traceparent, expires_at=expires_at,
+    )  # fmt: skip
 
 
 def choose_expired(cache: StateCache, due: Iterable[str], now: datetime) -> list[Run]:

@@ -44,6 +44,7 @@ class Creation(NamedTuple):
     in_parts: bool = False  # its task instances follow, and only then it may start
     unique_key: str | None = None
     priority: int = 0
+    traceparent: str | None = None
     expires_at: datetime | None = None
 
     @property
@@ -170,6 +171,7 @@ def new_run(context: DecisionContext, creation: Creation, now: datetime) -> NewR
         partition_date=None if partition is None else partition.date,
         unique_key=creation.unique_key,
         priority=creation.priority,
+        traceparent=creation.traceparent,
         expires_at=creation.expires_at,
     )
     place = as_incomplete(dag.row.partition) if creation.in_parts else dag.row.partition

@@ -1092,6 +1092,7 @@ export interface components {
       reason?: string | null;
       run_after?: string | null;
       run_id?: string | null;
+      traceparent?: string | null;
       unique?: string | null;
       /** @default false */
       unpause: boolean;
@@ -1502,6 +1503,7 @@ export interface components {
       priority: number;
       run_after?: string | null;
       run_id?: string | null;
+      traceparent?: string | null;
       unique?: string | null;
     };
     /** @description A run. */
