@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiosched.airflow import dialect, hints
 from aiosched.airflow.installed import ROOT, installed_airflow
-from aiosched.airflow.tables import MODULES
+from aiosched.airflow.tables import MODULES, reexported
 
 PROVIDERS: Final = f"{ROOT}.providers"
 EVERYTHING: Final = "*"  # a name of the tables: all public names of its home
@@ -47,7 +47,7 @@ def find(fullname: str) -> ModuleSpec | None:
     installed = _installed(fullname) if _may_be_installed(fullname) else None
     if installed is not None and (not in_tables or installed.origin is not None):
         return installed
-    if not in_tables:
+    if not in_tables and not _is_or_has_reexported(fullname):
         # Without a name, so that `from package import name` shows this message and not a shorter one.
         raise ModuleNotFoundError(hints.unknown(fullname))
     spec = ModuleSpec(fullname, _LOADER, is_package=True)  # type: ignore[arg-type] # has the methods that are needed
@@ -63,6 +63,11 @@ def _resolve(module: ModuleType, names: dict[str, str], name: str) -> Any:
     if EVERYTHING in names and hasattr(whole := import_module(names[EVERYTHING]), name):
         return getattr(whole, name)
     if name in _below(module.__name__):
+        return import_module(f"{module.__name__}.{name}")
+    if again := reexported().get(module.__name__, {}).get(name):
+        module.__dict__[name] = value = _at(again)
+        return value
+    if _is_or_has_reexported(f"{module.__name__}.{name}"):
         return import_module(f"{module.__name__}.{name}")
     raise AttributeError(
         f"module {module.__name__!r} has no attribute {name!r}. {hints.elsewhere(module.__name__, name)}"
@@ -109,6 +114,11 @@ def _children() -> dict[str, frozenset[str]]:
 
 def _below(package: str) -> frozenset[str]:
     return _children().get(package, frozenset())
+
+
+def _is_or_has_reexported(fullname: str) -> bool:
+    """Whether a module of Airflow, or one below it, only gives on what is at home in others."""
+    return fullname in reexported() or any(module.startswith(f"{fullname}.") for module in reexported())
 
 
 def _may_be_installed(fullname: str) -> bool:

@@ -46,7 +46,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     plugins, function = pyfuncitem.config.pluginmanager, pyfuncitem.obj
     if plugins.hasplugin("asyncio") or not inspect.iscoroutinefunction(function):
         return None
-    wanted = inspect.signature(function).parameters
+    wanted = pyfuncitem._fixtureinfo.argnames  # what pytest itself passes
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         runner.run(function(**{name: pyfuncitem.funcargs[name] for name in wanted}))
     return True

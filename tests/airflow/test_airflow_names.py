@@ -18,6 +18,7 @@ from aiosched.airflow.tables import MODULES
 
 _PROVIDERS = "airflow.providers."
 FOLDER = Path(tables.__file__).parent
+NEEDED = re.compile(r"aiosched\[|airflow\.providers\.")  # something that is not installed here
 LOCAL = [(module, name) for module, names in MODULES.items() for name, home in names.items() if _PROVIDERS not in home]
 ELSEWHERE = [home for names in MODULES.values() for home in names.values() if home.startswith(_PROVIDERS)]
 
@@ -38,6 +39,57 @@ def test_a_table_is_sorted_and_has_the_homes_that_its_name_says(file: str) -> No
 
     assert rows == sorted(rows)
     assert {home.startswith(_PROVIDERS) for _, _, home in rows} == {file == "moved.tsv"}
+
+
+def test_what_modules_of_airflow_have_from_one_another_is_the_same_object_there() -> None:
+    again = tables.reexported()
+    rows = [line.split("\t") for line in (FOLDER / tables.REEXPORTED).read_text().splitlines()[1:]]
+
+    assert rows == sorted(rows)
+    assert len(rows) > 2000
+    assert [(module, name) for module, name, _ in rows if name in MODULES.get(module, {})] == []
+    wrong = []
+    for module, names in again.items():
+        for name, home in names.items():
+            if not home.startswith(_PROVIDERS):
+                place, colon, attribute = home.partition(":")
+                value = getattr(import_module(place), attribute) if colon else import_module(place)
+                try:
+                    found = getattr(import_module(module), name)
+                except ImportError as error:
+                    found = value if NEEDED.search(str(error)) else None
+                if found != value:
+                    wrong.append(f"{module}.{name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from airflow.models.taskinstance import Context",
+        "from airflow.models.dag import ScheduleInterval, Context, timezone",
+        "from airflow.operators.sensors import ExternalTaskSensor, TimeDeltaSensor, BaseSensorOperator",
+        "from airflow.hooks import SqliteHook, BaseHook",
+        "from airflow.hooks.filesystem import FSHook",
+        "from airflow.operators.weekday import WeekDay",
+        "from airflow.api.common.experimental.trigger_dag import trigger_dag",
+        "from airflow.api.client.local_client import Client; Client(None, None)",
+        "from airflow.models import DagTag, ImportError, Log, Pool, SlaMiss, TaskFail",
+        "from airflow.models.xcom import LazyXComAccess; from airflow.utils.xcom import XCOM_RETURN_KEY",
+        "from airflow.utils.file import mkdirs; from airflow.compat.functools import cached_property",
+        "import airflow.decorators.python; airflow.decorators.python.PythonOperator",
+        "from airflow.utils.db import provide_session; from airflow.utils.file import TemporaryDirectory",
+    ],
+)
+def test_names_are_where_people_import_them_from(line: str) -> None:
+    exec(line, {})
+
+
+def test_what_only_a_wheel_of_airflow_makes_up_is_refused() -> None:
+    with pytest.raises(ImportError, match=r"No module named 'airflow\.models\.nothing'|cannot import name"):
+        exec("from airflow.models.nothing import Context", {})
+    with pytest.raises(ImportError, match=r"cannot import name 'Contexts' from 'airflow\.models\.taskinstance'"):
+        exec("from airflow.models.taskinstance import Contexts", {})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Hooks for HTTP, SQLite and SMTP, for where the provider packages with these hooks are not installed.
+"""Hooks for HTTP, SQLite, SMTP and folders, for where the provider packages with these hooks are not installed.
 
 They have the methods that are called most. For everything else install the package, whose class then answers.
 """
@@ -152,3 +152,24 @@ class SmtpHook(BaseHook):
     ) -> None:
         """Send a mail."""
         send_email(to, subject or "", html_content or "", conn_id=self.smtp_conn_id, **options)
+
+
+class FSHook(BaseHook):
+    """A folder of this machine: the `path` in the extra of a connection, by default `/`."""
+
+    conn_name_attr = "fs_conn_id"
+    default_conn_name = "fs_default"
+    conn_type = "fs"
+    hook_name = "File (path)"
+
+    def __init__(self, fs_conn_id: str = default_conn_name, conn_id: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.conn_id: str = conn_id or fs_conn_id
+        self.basepath: str = self.get_connection(self.conn_id).extra_dejson.get("path", "")
+
+    def get_conn(self) -> None:
+        """There is nothing to connect to."""
+
+    def get_path(self) -> str:
+        """The folder."""
+        return self.basepath

@@ -103,6 +103,66 @@ class AirflowClusterPolicyViolation(AioschedError):
     """A DAG or task breaks a policy of the installation."""
 
 
+class AirflowClusterPolicySkipDag(AioschedError):
+    """A policy of the installation leaves a DAG out."""
+
+
+class AirflowClusterPolicyError(AioschedError):
+    """A policy of the installation failed."""
+
+
+class AirflowDagInconsistent(AioschedError):
+    """A DAG and its tasks do not fit together."""
+
+
+class AirflowDagDuplicatedIdException(AioschedError):
+    """Two files define a DAG with one id."""
+
+
+class AirflowFileParseException(AioschedError):
+    """A file with connections or variables cannot be read."""
+
+
+class AirflowUnsupportedFileTypeException(AioschedError):
+    """A file is of a kind that is not read."""
+
+
+class ConnectionNotUnique(AioschedError):
+    """A file has a connection twice."""
+
+
+class FileSyntaxError(AioschedError):
+    """A line of a file is wrong."""
+
+
+class AirflowClearRunningTaskException(AioschedError):
+    """A task that is running was to be cleared."""
+
+
+class AirflowTaskTerminated(BaseException):
+    """A task was ended from outside."""
+
+
+class AirflowRuntimeError(AioschedError):
+    """Airflow 3's service for tasks answered with an error."""
+
+
+class BackfillUnfinished(AioschedError):
+    """Some tasks of a backfill have not succeeded."""
+
+
+class NoAvailablePoolSlot(AioschedError):
+    """A pool has too few slots."""
+
+
+class InvalidStatsNameException(AioschedError):
+    """The name of a metric is wrong."""
+
+
+class TaskInKubernetesExecutorError(AioschedError):
+    """A task cannot be run in a pod."""
+
+
 class DagRunTriggerException(TaskSignal):
     """Airflow's signal that a task triggers a run; `TriggerDagRunOperator` does it without one here."""
 

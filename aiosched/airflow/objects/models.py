@@ -1,4 +1,8 @@
-"""What Airflow's code asks the database about a DAG and about calls of a task, as far as a task can know it."""
+"""Tables of Airflow's database: what a task can know about its DAG and its calls, and the names of the others.
+
+Files import the others for queries on a session, which is refused with what to use instead
+(`aiosched.airflow.objects.sessions`).
+"""
 
 from __future__ import annotations
 
@@ -56,3 +60,92 @@ class TaskReschedule:
         if try_number not in (None, task_instance.try_number):
             raise Refused(f"TaskReschedule: only the running try, {task_instance.try_number}, is known to its task.")
         return [] if task_instance.first_started == task_instance.start_date else [cls(task_instance)]
+
+
+class _Table:
+    """A table that does not exist here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise Refused(
+            f"{type(self).__name__} is a table of Airflow's database, and there is none here: use the REST API or the "
+            "client (docs/api.md)."
+        )
+
+
+class DagTag(_Table):
+    """Tags of DAGs."""
+
+
+class Log(_Table):
+    """The audit log."""
+
+
+class SlaMiss(_Table):
+    """Missed SLAs."""
+
+
+class TaskFail(_Table):
+    """Failed tries."""
+
+
+class ParseImportError(_Table):
+    """Import errors of files."""
+
+
+class Pool(_Table):
+    """Pools; `aiosched pools` has them here."""
+
+
+class DagCode(_Table):
+    """Sources of DAGs."""
+
+
+class SerializedDagModel(_Table):
+    """Serialized DAGs."""
+
+
+class RenderedTaskInstanceFields(_Table):
+    """Rendered templates."""
+
+
+class Trigger(_Table):
+    """Triggers of deferred tasks."""
+
+
+class DagPickle(_Table):
+    """Pickled DAGs of 1.10."""
+
+
+class DagWarning(_Table):
+    """Warnings about DAGs."""
+
+
+class DagVersion(_Table):
+    """Versions of DAGs."""
+
+
+class TaskMap(_Table):
+    """What tasks are mapped over."""
+
+
+class Backfill(_Table):
+    """Backfills."""
+
+
+class AssetModel(_Table):
+    """Assets."""
+
+
+class AssetEvent(_Table):
+    """Events of assets."""
+
+
+class DatasetModel(_Table):
+    """Assets, as Airflow 2 calls them."""
+
+
+class DatasetEvent(_Table):
+    """Events of assets, as Airflow 2 calls them."""
+
+
+ImportError = ParseImportError  # noqa: A001 - its name in 1.10 and 2

@@ -1,23 +1,31 @@
 """Which module of Airflow has which names, and where each is at home.
 
 `here.tsv` has the names that aiosched answers itself; `moved.tsv` those of older Airflow that a provider package has
-today, which must be installed. A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a
-module alone. The name `*` stands for all public names of its home. Rows are sorted.
+today, which must be installed. `reexported.tsv` has what modules of Airflow have from one another, as `Context` in
+`airflow.models.taskinstance`. `tools/airflow_names.py` makes it of Airflow's wheels, and it is read when a name is in
+no other table.
+
+A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a module alone. The name `*` stands for
+all public names of its home. Rows are sorted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
+FOLDER: Final = Path(__file__).parent  # importlib.resources would take longer than the tables
 FILES: Final = ("here.tsv", "moved.tsv")
+REEXPORTED: Final = "reexported.tsv"
 COLUMNS: Final = ["module", "name", "home"]
 
 
-def read(folder: Path) -> dict[str, dict[str, str]]:
+def read(folder: Path, files: Iterable[str] = FILES) -> dict[str, dict[str, str]]:
     """Each module's names, and the home of each name. Raises ValueError that names the file and the line."""
     modules: dict[str, dict[str, str]] = {}
-    for path in (folder / file for file in FILES):
+    for path in (folder / file for file in files):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             cells = line.split("\t")
             if len(cells) != len(COLUMNS) or not all(cells) or (number == 1) != (cells == COLUMNS):
@@ -33,4 +41,10 @@ def read(folder: Path) -> dict[str, dict[str, str]]:
     return modules
 
 
-MODULES: Final = read(Path(__file__).parent)  # importlib.resources would take longer than the tables
+MODULES: Final = read(FOLDER)
+
+
+@cache
+def reexported() -> Mapping[str, Mapping[str, str]]:
+    """The names of `reexported.tsv` by module, none of which `MODULES` has."""
+    return read(FOLDER, [REEXPORTED])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import io
+import socket
+import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from shutil import which
-from typing import Any, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, TypeVar
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dependencies import cross_downstream
@@ -43,6 +48,58 @@ def clear_task_instances(*args: Any, **kwargs: Any) -> NoReturn:
         "clear_task_instances() changes Airflow's database, and there is none here: clear by the client, the API "
         "(docs/api.md) or `aiosched tasks clear`."
     )
+
+
+def trigger_dag(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raise Refused: a task triggers runs by `TriggerDagRunOperator`, a program by the client."""
+    raise Refused(
+        "trigger_dag() writes to Airflow's database, and there is none here: use TriggerDagRunOperator in a DAG, the "
+        "client (docs/api.md) in a program, or `aiosched dags trigger`."
+    )
+
+
+class Client:
+    """Airflow's own client of its database: it can be made, and refuses every method."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is connected."""
+
+    def trigger_dag(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise Refused."""
+        trigger_dag()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise Refused(f"The local client has no {name}() here: use aiosched's client or its REST API (docs/api.md).")
+
+
+def mkdirs(path: str | Path, mode: int = 0o777) -> None:
+    """Make a folder and those above it, unless they exist."""
+    Path(path).mkdir(mode=mode, parents=True, exist_ok=True)
+
+
+def list_py_file_paths(directory: str | Path | None, *_: Any, **__: Any) -> list[str]:
+    """The Python files at a path and below it; none for None."""
+    if directory is None:
+        return []
+    path = Path(directory)
+    return [str(path)] if path.is_file() else sorted(str(one) for one in path.rglob("*.py"))
+
+
+@contextlib.contextmanager
+def open_maybe_zipped(fileloc: str, mode: str = "r") -> Iterator[IO[Any]]:
+    """Open a file, or one in an archive: `/dags/archive.zip/file.py`."""
+    archive, dot, member = fileloc.partition(".zip/")
+    if dot and zipfile.is_zipfile(f"{archive}.zip"):
+        with zipfile.ZipFile(f"{archive}.zip") as opened, opened.open(member) as found:
+            yield found if "b" in mode else io.TextIOWrapper(found, encoding="utf-8")
+    else:
+        with Path(fileloc).open(mode) as file:
+            yield file
+
+
+def get_host_ip_address() -> str:
+    """The address of this machine."""
+    return socket.gethostbyname(socket.getfqdn())
 
 
 @dataclass(frozen=True, slots=True)
