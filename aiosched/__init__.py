@@ -138,7 +138,6 @@ if TYPE_CHECKING:
     from aiosched.scheduler import Scheduler
     from aiosched.transactional import enqueue, enqueue_many
 
-# Where the public names are defined.
 _MODULES = {
     "authoring.assets.asset_events": "Metadata",
     "authoring.assets.assets": "Asset AssetAccessControl AssetAlias AssetAll AssetAny AssetWatcher",
@@ -209,9 +208,8 @@ _MODULES = {
     "scheduler": "Scheduler",
     "transactional": "enqueue enqueue_many",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
+__getattr__, __dir__ = imported_on_demand(__name__, _MODULES)
 
 provide("aiosched.authoring.runtime.object_storage", "path_of_data")  # for values of tasks
 provide("aiosched.executors.dag_test", "run_dag_test")  # for DAG.test

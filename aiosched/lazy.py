@@ -12,12 +12,15 @@ from importlib import import_module
 from typing import Any
 
 
-def imported_on_demand(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of `package`: `homes` maps each public name to its module, below the package.
+def imported_on_demand(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of `package`: `modules` has the public names of each module, below the package.
 
     An imported name stays in the package's namespace. Source: PEP 562.
     """
     namespace = vars(sys.modules[package])
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
         if name not in homes:

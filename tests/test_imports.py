@@ -43,8 +43,10 @@ def imports(source: str, package: str = "") -> Iterator[str]:
             yield from (name for name in constants_of(node) if is_import or name.count(".") > 1)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from IN_TEXT.findall(node.value)  # of a program that is run by itself
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and is_named(node.targets[0], "_HOMES"):
-            homes = [home.value for home in node.value.values if isinstance(home, ast.Constant)]
+        elif (
+            isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and is_named(node.targets[0], "_MODULES")
+        ):
+            homes = [home.value for home in node.value.keys if isinstance(home, ast.Constant)]
             yield from (resolve_name(f".{home}", package) for home in homes)  # of names that are imported on first use
 
 
@@ -118,7 +120,7 @@ def test_a_circle_is_found() -> None:
         'asyncio.to_thread(importlib.import_module, "a.b")',
         'provide("a.b", "c")',
         'found = find("aiosched.core.values.ids")',
-        '_HOMES = {"c": "b"}',
+        '_MODULES = {"b": "c"}',
         'PROGRAM = """\nimport sys\nimport aiosched.core.values.ids\n"""',
     ],
 )

@@ -46,39 +46,19 @@ if TYPE_CHECKING:
         shown,
     )
 
-_HOMES = {
-    "BackendSettings": "secret_backends",
-    "BundleSettings": "bundles",
-    "CoreSettings": "sections",
-    "DagsSettings": "sections",
-    "DatabaseSettings": "sections",
-    "EXECUTORS": "sections",
-    "EXECUTOR_PLUGINS": "sections",
-    "ExecutorSettings": "sections",
-    "FLAGS": "sources",
-    "Loaded": "sources",
-    "LogLevel": "sections",
-    "LogSettings": "sections",
-    "MetricsSettings": "sections",
-    "Origin": "sources",
-    "ParsingSettings": "sections",
-    "SHORT_NAMES": "sources",
-    "SchedulerSettings": "sections",
-    "SecretsSettings": "sections",
-    "SettingField": "sources",
-    "Settings": "sections",
-    "SortMode": "sections",
-    "Source": "sources",
-    "WebSettings": "sections",
-    "WeightRule": "sections",
-    "XComSettings": "sections",
-    "hide_password": "secrecy",
-    "load_settings": "sources",
-    "setting_fields": "sources",
-    "shown": "sources",
+_MODULES = {
+    "bundles": "BundleSettings",
+    "secrecy": "hide_password",
+    "secret_backends": "BackendSettings",
+    "sections": (
+        "EXECUTORS EXECUTOR_PLUGINS CoreSettings DagsSettings DatabaseSettings ExecutorSettings LogLevel LogSettings "
+        "MetricsSettings ParsingSettings SchedulerSettings SecretsSettings Settings SortMode WebSettings WeightRule "
+        "XComSettings"
+    ),
+    "sources": "FLAGS SHORT_NAMES Loaded Origin SettingField Source load_settings setting_fields shown",
 }
 
-__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
+__getattr__, __dir__ = imported_on_demand(__name__, _MODULES)
 
 __all__ = [
     "EXECUTORS",

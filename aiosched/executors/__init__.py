@@ -42,22 +42,15 @@ __all__ = [
     "run_dag_test",
 ]
 
-_HOMES = {
-    "Attempt": ".core.values.messages",
-    "AttemptKey": ".core.values.messages",
-    "Executor": ".core.values.messages",
-    "Outcome": ".core.values.messages",
-    "Report": ".core.values.messages",
-    "TaskServices": ".core.values.messages",
-    "FileDags": "attempt.dag_cache",
-    "InlineExecutor": "inline.executor",
-    "LocalExecutor": "local.executor",
-    "LocalOptions": "local.options",
-    "TestRun": "dag_test",
-    "run_dag_test": "dag_test",
-    "AttemptEnvironment": "attempt.environment",
-    "ELSEWHERE": "inline.running",
-    "run_attempt": "inline.running",
+_MODULES = {
+    ".core.values.messages": "Attempt AttemptKey Executor Outcome Report TaskServices",
+    "attempt.dag_cache": "FileDags",
+    "attempt.environment": "AttemptEnvironment",
+    "dag_test": "TestRun run_dag_test",
+    "inline.executor": "InlineExecutor",
+    "inline.running": "ELSEWHERE run_attempt",
+    "local.executor": "LocalExecutor",
+    "local.options": "LocalOptions",
 }
 
-__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
+__getattr__, __dir__ = imported_on_demand(__name__, _MODULES)

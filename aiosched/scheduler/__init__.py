@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["CodeArchives", "RunHandle", "Scheduler", "SchedulerEvent", "services_of"]
 
 # Imported on first use: `why` (why.py) needs no executors.
-_HOMES = {
-    "CodeArchives": "services.bundle_services",
-    "RunHandle": "run_handle",
-    "Scheduler": "service",
-    "SchedulerEvent": "session.events",
-    "services_of": "services.all_services",
+_MODULES = {
+    "run_handle": "RunHandle",
+    "service": "Scheduler",
+    "services.all_services": "services_of",
+    "services.bundle_services": "CodeArchives",
+    "session.events": "SchedulerEvent",
 }
 
-__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
+__getattr__, __dir__ = imported_on_demand(__name__, _MODULES)

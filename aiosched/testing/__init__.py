@@ -35,25 +35,15 @@ if TYPE_CHECKING:
     from aiosched.testing.simulation import Simulation, simulate
     from aiosched.testing.world import World
 
-_HOMES = {
-    "DagBag": "dag_bag",
-    "Ending": "attempts.endings",
-    "InvariantBroken": "checks",
-    "Simulation": "simulation",
-    "World": "world",
-    "defers": "attempts.endings",
-    "dies": "attempts.endings",
-    "fails": "attempts.endings",
-    "load_dag_bag": "dag_bag",
-    "never_begins": "attempts.endings",
-    "never_ends": "attempts.endings",
-    "reschedules": "attempts.endings",
-    "simulate": "simulation",
-    "skips": "attempts.endings",
-    "succeeds": "attempts.endings",
+_MODULES = {
+    "attempts.endings": "Ending defers dies fails never_begins never_ends reschedules skips succeeds",
+    "checks": "InvariantBroken",
+    "dag_bag": "DagBag load_dag_bag",
+    "simulation": "Simulation simulate",
+    "world": "World",
 }
 
-__getattr__, __dir__ = imported_on_demand(__name__, _HOMES)
+__getattr__, __dir__ = imported_on_demand(__name__, _MODULES)
 
 __all__ = [
     "DagBag",

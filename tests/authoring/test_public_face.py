@@ -24,7 +24,9 @@ def test_every_public_name_can_be_had_and_is_known_to_type_checkers() -> None:
         for alias in statement.names
     }
 
-    assert checked == set(aiosched.__all__) - {"__version__"} == set(aiosched._HOMES)
+    provided = {name for names in aiosched._MODULES.values() for name in names.split()}
+
+    assert checked == set(aiosched.__all__) - {"__version__"} == provided
     assert set(aiosched.__all__) <= set(dir(aiosched))
     for name in aiosched.__all__:
         assert getattr(aiosched, name) is not None
