@@ -44,7 +44,7 @@ def expressions() -> dict[str, str]:
 
 
 async def exported(db: Database) -> dict[str, set[str]]:
-    """The series of `/metrics` with a scheduler of every kind of figure, and their labels."""
+    """The series of `/metrics` with a parser and a scheduler of every kind of figure, and their labels."""
     figures = figures_of(None, Metrics(), ParserStats(1, 1, 0, 0.1, 0)) | {
         "tasks": {"running": 1},
         "finished": {"success": 1},
@@ -55,6 +55,10 @@ async def exported(db: Database) -> dict[str, set[str]]:
             "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at, figures)"
             " VALUES ('one', 'host', 1, '1', 'local', 1, now() + interval '1 minute', $1)",
             json.dumps(figures),
+        )
+        await conn.execute(
+            "INSERT INTO parser (name, hostname, pid, version, bundles, figures)"
+            " VALUES ('p', 'host', 2, '1', '{}', '{}')"
         )
     found: dict[str, set[str]] = {"up": set()}
     for family in text_string_to_metric_families((await exposition(db)).decode()):

@@ -15,6 +15,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import parsers
 from aiosched.db.statements.parsers import ParserFigures, ParserRow, Severity, remarks_on
 from aiosched.parsing.heartbeat import ParserHeartbeat, figures_of
+from aiosched.web.server.exposition import exposition
 from tests.cli.records import add_dag, add_file, add_scheduler
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source
@@ -166,6 +167,24 @@ async def test_no_failure_ends_the_heartbeat_and_it_is_said_once(
         assert len(caplog.records) == 1
     await one.beat()
     assert await beating.names() == ["one"]
+
+
+async def test_metrics_of_parsers_are_of_those_that_took_a_place(beating: Beating) -> None:
+    """Two rows of a name that read the same are one series: a duplicate would spoil the whole answer."""
+    await beating.of("p", "git").beat()
+    await beating.is_silent("p", 60.0)
+    await beating.of("p", "git").beat()
+    await beating.of("p", "svn").beat()
+    await beating.of("q").beat()
+    await beating.is_silent("q", 31.0)
+
+    found = [line for line in (await exposition(beating.db)).decode().splitlines() if "parser_alive{" in line]
+
+    assert found == [
+        'aiosched_parser_alive{parser="p",reads="the bundle git"} 1.0',
+        'aiosched_parser_alive{parser="p",reads="the bundle svn"} 1.0',
+        'aiosched_parser_alive{parser="q",reads="the DAGs folder"} 0.0',
+    ]
 
 
 READING: dict[str, tuple[str | None, bool]] = {

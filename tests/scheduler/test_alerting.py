@@ -17,6 +17,7 @@ from aiosched.db.alerts import alerts, facts
 from aiosched.db.alerts.rules import RuleFields, list_rules, pause_rule, set_rule
 from aiosched.db.statements.ownership import LOCK_CLASS
 from aiosched.scheduler.loops.alerts import AlertLoop
+from tests.parsing.test_parsers_seen import Beating
 from tests.scheduler.harness import Running, dag, running, task
 
 NOTIFIERS = [{"name": "ops", "kind": "webhook", "endpoint": "https://chat.example/hook"}]
@@ -274,6 +275,7 @@ async def test_what_is_late_long_missed_wrong_gone_or_in_quarantine_becomes_a_fa
             ],
             "import_error": ["bad.py cannot be imported: SyntaxError: oh"],
             "scheduler_gone": ["Scheduler two on box is gone: others have taken over its work"],
+            "parser_silent": [],
             "dag_quarantined": ["DAG sales is in quarantine: creating runs failed (ValueError: x)"],
             "commits_lost": [
                 f"The database went back: {lost}. Tasks and runs of then may run again"
@@ -319,6 +321,33 @@ async def test_what_the_database_has_lost_is_told_once_and_is_over_after_a_day(d
         await it.execute("UPDATE lost_span SET noticed_at = noticed_at - interval '2 h'")
         await it.advance(30)
         assert [row[:2] for row in await shown(it)] == [("database", False)]
+
+
+async def test_a_silent_parser_is_told_once_and_is_over_when_it_is_heard_or_replaced(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await add_rule(it, AlertKind.PARSER_SILENT)
+        beating = Beating(it.db)
+        stopped, other = beating.of("stopped", "git"), beating.of("other", "git")
+        for one, over in ((stopped, "heard of"), (other, "replaced")):
+            await stopped.beat()
+            await it.advance(30)
+            assert all(not is_open for _, is_open, *_ in await shown(it)), over
+            await beating.is_silent("stopped", 31.0)
+            await it.advance(30)
+            await it.advance(30)
+
+            assert (await shown(it))[-1][:2] == ("stopped", True)
+            text = (await said(it))["text"]
+            assert text.startswith("no heartbeat from the parser stopped for 3")
+            assert text.endswith("s, which reads the bundle git")
+            await end_delivery(it)
+            for _ in range(2):
+                await one.beat()
+            await it.advance(30)
+            assert (await shown(it))[-1][:2] == ("stopped", False)
+            await end_delivery(it)
 
 
 @pytest.mark.parametrize("remark", ["lacks sales.py, which two has", "has a clock that is 40 s behind"])

@@ -25,6 +25,7 @@ class AlertKind(StrEnum):
     DEADLINE_MISSED = "deadline_missed"  # or an SLA
     IMPORT_ERROR = "import_error"
     SCHEDULER_GONE = "scheduler_gone"
+    PARSER_SILENT = "parser_silent"  # one that runs alone
     POOL_STARVING = "pool_starving"
     DAG_QUARANTINED = "dag_quarantined"
     COMMITS_LOST = "commits_lost"  # by the database
@@ -37,7 +38,13 @@ EVENTS: Final = frozenset(
 )
 # They concern no DAG: a rule of theirs selects by no DAG, tag or owner.
 OF_THE_FLEET: Final = frozenset(
-    {AlertKind.SCHEDULER_GONE, AlertKind.POOL_STARVING, AlertKind.COMMITS_LOST, AlertKind.MACHINES_DIFFER}
+    {
+        AlertKind.SCHEDULER_GONE,
+        AlertKind.PARSER_SILENT,
+        AlertKind.POOL_STARVING,
+        AlertKind.COMMITS_LOST,
+        AlertKind.MACHINES_DIFFER,
+    }
 )
 # Seconds that something of the kind lasts before it is one, unless the rule says so.
 DEFAULT_SECONDS: Final = {AlertKind.RUN_LATE: 60.0, AlertKind.POOL_STARVING: 300.0}

@@ -14,6 +14,7 @@ from aiosched.core.alerts.decision import Fact
 from aiosched.core.alerts.rules import AlertKind, DagLabels
 from aiosched.core.values.durations import duration
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.statements.parsers import list_parsers
 from aiosched.db.statements.positions import lost_spans
 from aiosched.db.statements.waiting_runs import NOTHING_AT_WORK, ONLY_WAITS
 
@@ -158,6 +159,14 @@ async def _lost(conn: DatabaseConnection, since: datetime, now: datetime) -> lis
     ]  # fmt: skip
 
 
+async def _silent_parsers(conn: DatabaseConnection, since: datetime, now: datetime) -> list[Fact]:
+    return [
+        Fact(AlertKind.PARSER_SILENT, row.name, str(row), now - timedelta(seconds=row.silent_for))
+        for row in await list_parsers(conn)
+        if not row.alive
+    ]
+
+
 # The table has few rows.
 QUARANTINED: Final = """
     SELECT dag_id, since, place, error FROM dag_quarantine WHERE tried_at IS NULL ORDER BY dag_id LIMIT $1
@@ -192,6 +201,7 @@ READERS: Final[Mapping[AlertKind, Reader]] = {
     AlertKind.DEADLINE_MISSED: _missed,
     AlertKind.IMPORT_ERROR: _errors,
     AlertKind.SCHEDULER_GONE: _lost,
+    AlertKind.PARSER_SILENT: _silent_parsers,
     AlertKind.DAG_QUARANTINED: _quarantined,
     AlertKind.COMMITS_LOST: _commits_lost,
 }

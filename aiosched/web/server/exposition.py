@@ -22,6 +22,7 @@ from aiosched.db.queries.quarantine_queries import count_quarantined
 from aiosched.db.queries.schedulers import SchedulerRow, count_on_engines, list_schedulers
 from aiosched.db.queries.status import ParsingSummary, parsing_summary
 from aiosched.db.server.engine import Database
+from aiosched.db.statements.parsers import ParserRow, list_parsers
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -42,11 +43,14 @@ async def exposition(db: Database) -> bytes:
     parsing = await parsing_summary(db)
     quarantined = await count_quarantined(db)
     on_engines = await count_on_engines(db)
+    async with db.acquire() as conn:
+        parsers = await list_parsers(conn)
     registry = CollectorRegistry(auto_describe=False)
     found = [
         *_of_schedulers(schedulers),
         *_of_pools(pools, schedulers),
         *_of_parsing(parsing),
+        *_of_parsers(parsers),
         _of_quarantine(quarantined),
         _of_engines(on_engines),
     ]
@@ -158,6 +162,17 @@ def _of_parsing(summary: ParsingSummary) -> Iterator[Metric]:
         family = _gauge(name, words)
         family.add_metric([], value)
         yield family
+
+
+def _of_parsers(rows: Sequence[ParserRow]) -> Iterator[Metric]:
+    """Those that run alone. Of several of a name that read the same, the one that started last has taken the place."""
+    labels = ("parser", "reads")
+    heartbeat = _gauge("parser_heartbeat_timestamp_seconds", "when a parser that runs alone was heard of last", *labels)
+    alive = _gauge("parser_alive", "1 while it is heard of", *labels)
+    for (name, reads), row in {(row.name, row.reads): row for row in rows}.items():
+        heartbeat.add_metric([name, reads], time.time() - row.silent_for)
+        alive.add_metric([name, reads], int(row.alive))
+    yield from (heartbeat, alive)
 
 
 def _of_engines(counts: Mapping[tuple[str, str], int]) -> Metric:

@@ -8,6 +8,7 @@ export const KINDS = [
   ["deadline_missed", "An SLA or deadline passed"],
   ["import_error", "A DAG file has an import error"],
   ["scheduler_gone", "A scheduler is gone"],
+  ["parser_silent", "A parser is silent"],
   ["pool_starving", "A pool is full while tasks wait"],
   ["dag_quarantined", "A DAG is in quarantine"],
   ["commits_lost", "The database has lost commits"],
@@ -26,7 +27,7 @@ export const SECONDS = {
 
 /** @param {string} kind */
 export const hasDags = (kind) =>
-  !["scheduler_gone", "pool_starving", "commits_lost", "machines_differ"].includes(kind);
+  !["scheduler_gone", "parser_silent", "pool_starving", "commits_lost", "machines_differ"].includes(kind);
 
 /** @param {Api["AlertRuleResource"]} rule */
 export const selectionWords = (rule) =>
