@@ -295,9 +295,8 @@ class Scheduler:
 
         For schedulers that stop together: each must know of all others before it looks for one to take its partitions.
         """
-        self._draining = True
+        self.draining = True
         if self._session is not None:
-            self._session.membership.draining = True
             self._session.membership.keeps_until = math.inf
             async with self.db.acquire() as conn:
                 await set_draining(conn, self._session.env.incarnation)
@@ -308,13 +307,10 @@ class Scheduler:
         Other schedulers, if there are any, take over the partitions meanwhile, and receive the reports of what runs
         here.
         """
-        self._draining = True
-        if self._session is not None:
-            self._session.membership.draining = True
-            if self._session.membership.keeps_until == math.inf:
-                self._session.membership.keeps_until = time.monotonic()
-        if self._incarnation is not None:
-            self._incarnation.poll_now()
+        self.draining = True
+        if self._session is not None and self._session.membership.keeps_until == math.inf:
+            self._session.membership.keeps_until = time.monotonic()
+        self.look_at_fleet()
         with contextlib.suppress(TimeoutError):
             async with clean_up_timeout(grace):
                 while self._busy(on_engines=False):
@@ -371,6 +367,17 @@ class Scheduler:
     def incarnation(self) -> int | None:
         """Its number in the fleet, a new one each time that it joins; None before the first."""
         return None if self._session is None else self._session.env.incarnation
+
+    @property
+    def draining(self) -> bool:
+        """Whether it begins nothing more, and gives its partitions away: set by `drain`. No stable API."""
+        return self._draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        self._draining = draining
+        if self._session is not None:
+            self._session.membership.draining = draining
 
     def on_close(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Call `callback` when the scheduler stops, before its database is closed."""
@@ -831,7 +838,7 @@ class Scheduler:
     async def _run_parser(self) -> None:
         await self._ready.wait()
         self.parser = Parser(
-            self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self._dags_changed,
+            self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self.dags_changed,
             executors=members_of(self.executor).keys(), keeper=self._keeper,
         )  # fmt: skip
         await self.parser.run()
@@ -864,7 +871,8 @@ class Scheduler:
         is_own = self._session is not None and partition in self._session.cache.partitions
         return (is_own or self.also_parses(partition)) and not self._known_position.is_foreign
 
-    def _dags_changed(self, dag_ids: Collection[str]) -> None:
+    def dags_changed(self, dag_ids: Collection[str]) -> None:
+        """Hear that rows of these DAGs have changed, as by a notification. No stable API."""
         if self._session is not None:
             self._session.notifications.changed_dags.update(map(partition_of, dag_ids))
             self._session.notifications.has_requests = True
@@ -967,6 +975,11 @@ class Scheduler:
         """Act on what is due now. Needed only after moving an injected clock: loops sleep by the real one."""
         if self._session is not None:
             self._session.wakeups.wake_all()
+
+    def look_at_fleet(self) -> None:
+        """Read at once who else is there and who owns what, which is read every second anyway."""
+        if self._incarnation is not None:
+            self._incarnation.poll_now()
 
     def running_attempts(self) -> list[tuple[str, str, str, float]]:
         """(DAG id, run id, task id, seconds) of the attempts in this scheduler's executor, longest first."""

@@ -195,7 +195,7 @@ class World:
             for service in self.services:
                 if service.start.done():
                     service.start.result()
-                service.running._still_alive()
+                service.running.still_alive()
             still = still + 1 if all(s.up and not s.running.busy_with() for s in self.services) else 0
             await asyncio.sleep(0.001)
 

@@ -30,6 +30,7 @@ from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import Attempt
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
+from aiosched.errors import Refused
 from aiosched.parsing.store import register_specs
 from aiosched.scheduler import service
 from aiosched.scheduler.loops.callbacks import to_deliver
@@ -144,7 +145,7 @@ class Running:
         try:
             async with asyncio.timeout(PATIENCE):
                 while not condition():
-                    self._still_alive()
+                    self.still_alive()
                     await asyncio.sleep(0.001)
         except TimeoutError:
             awaited = what() if callable(what) else what
@@ -188,10 +189,11 @@ class Running:
         }
         return ", ".join(what for what, is_so in busy.items() if is_so)
 
-    def _still_alive(self) -> None:
-        life = self.scheduler._life
-        if life is not None and life.done():
-            raise AssertionError(f"the scheduler has ended: {life.exception()!r}")
+    def still_alive(self) -> None:
+        """Raise AssertionError if it has ended by itself."""
+        with contextlib.suppress(Refused):  # it is being stopped
+            if (life := self.scheduler.failed).done():
+                raise AssertionError(f"the scheduler has ended: {life.exception()!r}")
 
     def describe(self) -> str:
         cache = self.session.cache
@@ -215,7 +217,7 @@ class Running:
 
     def dags_changed(self, *dag_ids: str) -> None:
         """Let the scheduler hear that rows of DAGs have changed."""
-        self.scheduler._dags_changed(dag_ids)
+        self.scheduler.dags_changed(dag_ids)
 
     async def trigger(self, dag_id: str, run_id: str | None = None, **options: Any) -> RunHandle:
         handle = await self.scheduler.trigger(dag_id, run_id=run_id, **options)
@@ -240,15 +242,10 @@ class Running:
             raise answer.error
         return answer.result
 
-    def look_at_fleet(self) -> None:
-        """The scheduler reads at once who else is there and who owns what."""
-        assert self.scheduler._incarnation is not None
-        self.scheduler._incarnation.poll_now()
-
     def begin_to_drain(self) -> None:
         """Begin nothing more, as one that is to be replaced; `drain` would wait for its attempts."""
-        self.scheduler._draining = self.session.membership.draining = True
-        self.look_at_fleet()
+        self.scheduler.draining = True
+        self.scheduler.look_at_fleet()
 
     async def give_everything(self, taker: Running) -> None:
         """Drain until `taker` has all partitions."""
@@ -258,7 +255,7 @@ class Running:
 
     async def drain_no_more(self) -> None:
         """Begin and take again what there is."""
-        self.scheduler._draining = self.session.membership.draining = False
+        self.scheduler.draining = False
         await self.execute("UPDATE scheduler SET draining = false")
 
     async def leave_and_come_back(self) -> None:

@@ -23,7 +23,7 @@ async def test_schedulers_that_drain_together_keep_their_partitions_and_store_ho
 
         for it in (first, second):
             await it.scheduler.announce_drain()
-            it.look_at_fleet()  # nobody may leave yet
+            it.scheduler.look_at_fleet()  # nobody may leave yet
         draining = [asyncio.create_task(it.scheduler.drain(grace=PATIENCE)) for it in (first, second)]
         owner.executor.succeed(attempt)
 

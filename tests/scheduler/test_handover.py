@@ -409,7 +409,7 @@ async def test_a_dead_lender_loses_no_attempt_of_which_it_told_on_a_later_page(
                 await until(lambda: not first.session.env.attempts.remote.partitions, "the reports to be sent")
                 await second.execute("DELETE FROM partition_lease WHERE incarnation = $1", dead)
                 await second.execute("DELETE FROM scheduler WHERE incarnation = $1", dead)
-                second.look_at_fleet()
+                second.scheduler.look_at_fleet()
 
             await until(lambda: not second.session.cache.boards, "the runs to end")
             assert second.executor.submitted == []

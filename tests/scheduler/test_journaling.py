@@ -228,7 +228,7 @@ async def test_the_lease_survives_a_cut_connection(dsn: str, clock: FakeClock) -
         await it.trigger("d", "r")
         before = it.incarnation
         assert await cut(it.db, "aiosched lease") == 1
-        it.scheduler._incarnation._lease.poll_now()  # type: ignore[union-attr]
+        it.scheduler.look_at_fleet()
 
         async def locked() -> bool:
             return bool(await it.fetch("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $1", before))

@@ -166,7 +166,7 @@ async def test_a_wrong_pool_row_ends_no_scheduler_of_a_fleet(dsn: str, clock: Fa
                     it.executor.succeed(attempt)
             clock.advance(1.0)
             for it in fleet:
-                it._still_alive()
+                it.still_alive()
                 it.scheduler.wake_loops()
             await asyncio.sleep(0.005)
             return {**await one.runs("d"), **await one.runs("e")} == {"r": "success"}
@@ -237,7 +237,7 @@ async def test_a_run_that_is_deleted_by_hand_while_it_runs_takes_nothing_along(d
 
         assert await it.runs("d") == {"r2": "success"}
         assert it.session.cache.boards == {}
-        it._still_alive()
+        it.still_alive()
         assert await _used(it) == 0
         await it.trigger("d", "r3")
         await it.finish_all()
