@@ -541,6 +541,14 @@ def test_an_engine_that_cannot_be_reached_is_named_with_its_reason(name: str, be
     assert words in gate_of(ask(board, on_engine=on_engine, troubles=TROUBLE), "worker").detail
 
 
+def test_a_queue_of_an_engine_without_workers_is_named() -> None:
+    board = started(task("load"))
+    grant(board, "load")
+    on_engine = OnEngine(name="celery", sent_at=NOW, unserved="gpu")
+    words = "none of its workers has begun it: none takes from the queue 'gpu', so start one that does"
+    assert words in gate_of(ask(board, on_engine=on_engine), "worker").detail
+
+
 @pytest.mark.parametrize(("executor", "says"), [("celery", True), ("dask", False)])
 def test_an_engine_without_slots_says_what_keeps_it_from_its_workers(executor: str, says: bool) -> None:
     said = ask(started(task("load")), room=room(plain=0, etl=4), executor=executor, troubles=TROUBLE)

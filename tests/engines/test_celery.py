@@ -197,6 +197,7 @@ async def test_the_queue_of_a_task_is_a_celery_queue_and_one_without_workers_hol
     settings: Settings, workers: CeleryWorkers, tmp_path: Path
 ) -> None:
     settings.core.parallelism = 200
+    settings.scheduler.lease = 6.0  # a scheduler stores what it sees three times within it
     (settings.core.dags_folder / "queues.py").write_text(QUEUES)
     workers.start("gpu", "--queues", "gpu", PLACE="with a gpu")
     async with serving(settings, CeleryEngine(settings)) as scheduler:
@@ -206,6 +207,10 @@ async def test_the_queue_of_a_task_is_a_celery_queue_and_one_without_workers_hol
             while await rows(scheduler, ended) != [(1,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert await rows(scheduler, "SELECT value FROM xcom") == [('"with a gpu"',)]
+        async with asyncio.timeout(PATIENCE):
+            while "none takes from" not in (told := str(await scheduler.why("queues", "r", "waits"))):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)  # the figures of its scheduler are seconds old
+        assert "nobody" in told
 
 
 async def test_schedulers_show_the_workers_and_queues_that_they_see(

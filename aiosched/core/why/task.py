@@ -61,6 +61,7 @@ class OnEngine:
     alive_until: datetime | None = None  # the end of its worker's lease
     hostname: str | None = None
     pid: int | None = None
+    unserved: str | None = None  # its queue on the engine, if no worker takes from it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,7 +332,10 @@ def _engine_gate(engine: OnEngine, trouble: str | None, now: datetime) -> Gate:
         return Gate(name="worker", verdict=Verdict.WAIT, detail=detail)
     if engine.begun_at is None:
         since = ago(seconds_since(engine.sent_at, now))
-        detail = f"{name} has it{since}, none of its workers has begun it: see that they run and have room"
+        help_ = "see that they run and have room"
+        if engine.unserved is not None:
+            help_ = f"none takes from the queue {engine.unserved!r}, so start one that does"
+        detail = f"{name} has it{since}, none of its workers has begun it: {help_}"
         return Gate(name="worker", verdict=Verdict.WAIT, detail=detail)
     where = f"a worker of {name} on {engine.hostname} (process {engine.pid})"
     if engine.alive_until is not None and engine.alive_until < now:

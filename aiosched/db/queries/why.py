@@ -243,7 +243,7 @@ async def owner_of(conn: DatabaseConnection, partition: int) -> int | None:
 
 # Index: uq_engine_attempt_run_id_task_index_map_index_try_number.
 ON_ENGINE: Final = """
-    SELECT executor, created_at, begun_at, alive_until, hostname, pid FROM engine_attempt
+    SELECT executor, created_at, begun_at, alive_until, hostname, pid, attempt FROM engine_attempt
      WHERE run_id = $1 AND task_index = $2 AND map_index = $3 AND try_number = $4
 """
 
@@ -257,6 +257,7 @@ class EngineAttemptRow(NamedTuple):
     alive_until: datetime | None
     hostname: str | None
     pid: int | None
+    attempt: bytes
 
 
 async def on_engine(conn: DatabaseConnection, attempt: AttemptKey) -> EngineAttemptRow | None:

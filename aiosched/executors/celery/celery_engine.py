@@ -55,6 +55,7 @@ class CeleryEngine:
         self._lengths: dict[str, int] = {}  # of queues, at the last look
         self._places: dict[int, tuple[str, int]] = {}  # by job: its queue, and its number among those sent there
         self._sent: Counter[str] = Counter()  # how many were sent, by queue
+        self._names: dict[tuple[str, str | None], str] = {}  # of queues, by the queue of a task and its team
         self._sent_before: Counter[str] = Counter()  # how many of them before the last look
         self.trouble: str = ""  # see TroubledEngine
         self._looking: asyncio.Task[None] | None = None
@@ -69,10 +70,13 @@ class CeleryEngine:
         """Two for each task that the workers run at a time, and what waits in queues of which there is no worker."""
         limit = self._settings.executor.slots
         running = self._concurrency if limit is None else min(limit, self._concurrency)
-        served = {queue for worker in self._workers.values() for queue in worker.queues}
-        unserved = (self._lengths.keys() | self._sent.keys()) - served
+        unserved = (self._lengths.keys() | self._sent.keys()) - self._served
         waiting = sum(self._lengths.get(q, 0) + self._sent[q] - self._sent_before[q] for q in unserved)
         return _PER_SLOT * running + waiting
+
+    @property
+    def _served(self) -> set[str]:
+        return {queue for worker in self._workers.values() for queue in worker.queues}
 
     @property
     def async_slots(self) -> int:
@@ -102,7 +106,7 @@ class CeleryEngine:
     async def _look(self) -> None:
         """First the queues, then the workers: what has left its queue has come to its worker by then."""
         known = {self._settings.celery.default_queue, *self._sent}
-        known |= {queue for worker in self._workers.values() for queue in worker.queues}
+        known |= self._served
         sent = self._sent.copy()
         lengths = await self._asking.lengths(known)
         self._workers = await self._asking.workers()
@@ -114,7 +118,9 @@ class CeleryEngine:
             EngineWorker(name=name, slots=said.concurrency, jobs=len(said.jobs))
             for name, said in sorted(self._workers.items())
         ]
-        return EngineStatus(workers=workers, queues=self._lengths)
+        looked = self._lengths.keys() - self._served
+        unserved = [(*of, name) for of, name in self._names.items() if name in looked]
+        return EngineStatus(workers=workers, queues=self._lengths, unserved=unserved)
 
     def _queue(self, job: Job) -> str:
         """The Celery queue of a job; a team with keys of its own has queues of its own."""
@@ -127,6 +133,7 @@ class CeleryEngine:
         What a broker refuses to have holds up nothing else; it is sent again as if it had been lost.
         """
         possible = [job for job in jobs if self._is_possible(job)]
+        self._names |= {(job.queue, job.team): self._queue(job) for job in possible}
         messages = list(self._messages(possible, quick=quick))
         refused = await self._sending.publish(messages, held=not quick)
         for queue, reason in refused.items():

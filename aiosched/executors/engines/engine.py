@@ -29,10 +29,15 @@ class EngineWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatus:
-    """What an engine saw at its last look. `queues`: how many jobs wait in each, as far as the engine has queues."""
+    """What an engine saw at its last look. `queues`: how many jobs wait in each, as far as the engine has queues.
+
+    `unserved`: those to which it has sent jobs and of which no worker takes any, each as the queue of tasks, their team
+    (None: none), and its name there.
+    """
 
     workers: Sequence[EngineWorker] = ()
     queues: Mapping[str, int] = field(default_factory=dict)
+    unserved: Sequence[tuple[str, str | None, str]] = ()
 
 
 @runtime_checkable

@@ -3,7 +3,8 @@
     {"counters": {name: number}, "histograms": {name: {count, sum, bounds, buckets}}, "tasks": {state: number},
      "finished": {outcome: number},
      "executor": {name: {open, open_async, blocked, times_blocked,
-                         engine: {workers: n, slots: n, queues: {name: length}, listed: [[name, slots, jobs]]}}},
+                         engine: {workers: n, slots: n, queues: {name: length}, listed: [[name, slots, jobs]],
+                                 unserved: [[queue of tasks, team, name]]}}},
      "parallelism": n, "in_flight": n,
      "oldest_queued_seconds": n or null, "runs": n, "dags_in_quarantine": n, "waiting": {pool: n},
      "not_removed": [text], "left_alone": [text],
@@ -105,5 +106,6 @@ def _of_engine(status: EngineStatus) -> dict[str, Any]:
         "workers": len(status.workers),
         "slots": sum(worker.slots for worker in status.workers),
         "queues": dict(islice(status.queues.items(), _MOST_LISTED)),
+        "unserved": [list(each) for each in islice(status.unserved, _MOST_LISTED)],
         "listed": [[each.name, each.slots, each.jobs] for each in islice(status.workers, _MOST_LISTED)],
     }

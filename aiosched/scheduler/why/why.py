@@ -7,11 +7,14 @@ passes them to core/why. All statements use one snapshot. Does not live here: th
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import msgspec
 
 from aiosched.clock import SystemClock
 from aiosched.core.assets.conditions import QueuedAsset, alias_names
@@ -38,6 +41,7 @@ from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, OnEngine, TaskFacts, explain_task
 from aiosched.db.assets import assets
+from aiosched.db.engines.attempts import decode_attempt
 from aiosched.db.people import human_inputs
 from aiosched.db.people.human_inputs import TaskPlace
 from aiosched.db.queries import queries
@@ -445,7 +449,17 @@ class _Reader:
 
     async def _on_engine(self, key: AttemptKey) -> OnEngine | None:
         found = await why_rows.on_engine(self.conn, key)
-        return None if found is None else OnEngine(**found._asdict())
+        if found is None:
+            return None
+        seen = (self.figures or {}).get("executor", {}).get(found.name, {}).get("engine") or {}
+        unserved = None
+        with contextlib.suppress(msgspec.MsgspecError):  # another version wrote it
+            attempt = decode_attempt(found.attempt)
+            place = [attempt.queue or "default", attempt.run.team]
+            unserved = next((name for *of, name in seen.get("unserved", ()) if of == place), None)
+        facts = found._asdict()
+        del facts["attempt"]
+        return OnEngine(**facts, unserved=unserved)
 
     def _blocked_loop(self, key: AttemptKey) -> BlockedLoop | None:
         """What blocks the worker process of an attempt, if anything does."""
