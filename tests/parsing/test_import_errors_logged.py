@@ -84,8 +84,12 @@ async def test_the_parser_says_it_of_files_and_of_dags_that_are_taken(
     caplog.set_level(logging.INFO)
     bench.write("good.py", dag_source("good"))
     bench.write("bad.py", "from aiosched import DAG\nimport nothing_of_that_name\n")
-    bench.write("twice.py", dag_source("good"))
     async with bench.running() as parser:
+        bench.write("twice.py", dag_source("good"))  # when the DAG is taken: two processes read the first files
+        parser.refresh()
+        async with asyncio.timeout(PATIENCE):
+            while len([level for level, _ in said(caplog) if level == "WARNING"]) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         assert [text for level, text in sorted(said(caplog)) if level == "WARNING"] == [
             "bad.py:2 cannot be used: ModuleNotFoundError: No module named 'nothing_of_that_name'",
             (
