@@ -113,7 +113,7 @@ if TYPE_CHECKING:
 
     from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.runtime.context import Context
-    from aiosched.db.queries.schedule_queries import Schedule
+    from aiosched.db.statements.dag_schedules import Schedule
 
 
 logger: logging.Logger = logging.getLogger(__name__)

@@ -24,11 +24,11 @@ from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.scheduler.loops.evaluation import decide
-from aiosched.testing.answers import Respondents
 from aiosched.testing.attempts.acting import Authored, Stage
 from aiosched.testing.attempts.endings import Ending, dies, fails, firing, skips, succeeds
 from aiosched.testing.attempts.executor import ScriptedExecutor
 from aiosched.testing.decisions import DecisionLog, Scripts
+from aiosched.testing.durable_schedules import Schedules
 from aiosched.testing.member import Fleet, Listener, Member, is_due
 from aiosched.testing.rows.rows import Rows
 from aiosched.testing.services import WorldServices
@@ -40,7 +40,7 @@ _MOST_PASSES: Final = 10_000  # at one instant
 _WORDS: Final[Mapping[str, Ending]] = {"success": succeeds(), "failed": fails(), "skipped": skips(), "lost": dies()}
 
 
-class World(Respondents):
+class World(Schedules):
     """See the module docstring.
 
     now           where the clock starts; aware
@@ -79,6 +79,7 @@ class World(Respondents):
         self._authored = Authored(lambda run: self.rows.runs[run].version_id)
         self._scripts = Scripts(self.rows, self._authored)
         self._numbers = itertools.count(1)
+        self._schedules, self._refusals = {}, {}
         self._stages: list[Stage] = []
         self._fleet = Fleet(self.clock, self.rows, self._decisions, parallelism, checked, listener)
         self._services = WorldServices(self, variables, connections)
@@ -185,6 +186,8 @@ class World(Respondents):
         all_held = [member.context.cache for member in self._fleet.members]
         if waiting or not idle or any(dag.runs.queued for held in all_held for dag in held.dags.values()):
             waiting += [due for held in all_held if (due := held.work.due_runs.earliest) is not None]
+            if (scheduled := self._next_scheduled()) is not None:
+                waiting.append(scheduled)
         return min(waiting, default=None)
 
     def _settle(self) -> None:
@@ -199,7 +202,7 @@ class World(Respondents):
     def _pass(self) -> bool:
         """Make the first pass that has work; returns whether there was one."""
         now = self.clock.at
-        if any(member.work(now) for member in self._fleet.members):
+        if self._fire(now) or any(member.work(now) for member in self._fleet.members):
             return True
         if is_due(self.rows.deadlines.earliest, now):
             self._decisions.missed(self._fleet.members[0].context.miss_deadlines(), self.rows, now)

@@ -53,7 +53,8 @@ BOOKKEEPING: Final = "scheduler/attempts/attempts.py"  # of all attempts at once
 SHARED: Final = (
     "assets.conditions:", "creation.backfills:rerun_of", "creation.run_creation:check_schedule",
     "graph.previous_run:StoredRun", "graph.spec:", "requests.instance_changes:TouchedInstances.__init__",
-    "requests.instance_changes:marking", "requests.job_terms:", "requests.requests:", "requests.stored:",
+    "requests.instance_changes:marking", "requests.job_terms:", "requests.jobs:", "requests.options:options_of",
+    "requests.requests:", "requests.stored:",
     "run.deferral:is_trigger",
     "slots.allocation:Room.", "slots.allocation:PoolRoom.", "slots.allocation:_pool_refusal", "slots.waiting:",
     "timetables.", "values.json_bounds:", "values.patterns:", "values.states:", "values.typed_",

@@ -15,8 +15,8 @@ from aiosched.cli.base.spellings import UNASKED
 from aiosched.core.requests.requests import PauseSchedule, RemoveSchedule, Request, ResumeSchedule, SetSchedule
 
 if TYPE_CHECKING:
-    from aiosched.db.queries.schedule_queries import Schedule
     from aiosched.db.server.engine import Database
+    from aiosched.db.statements.dag_schedules import Schedule
 
 app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Schedules of DAGs that are data."

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
-
 from sqlalchemy import select, tuple_
 
 from aiosched.core.creation.durable_schedules import Terms
-from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.access.only_seen import only_seen
 from aiosched.db.access.visibility import Seen
 from aiosched.db.queries.queries import fetch
 from aiosched.db.schema.schema import dag_schedule
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.dag_schedules import StoredSchedule, outcomes
+from aiosched.db.statements.dag_schedules import Schedule, StoredSchedule, outcomes, shown_schedule
 from aiosched.errors import NotFound
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """A schedule of a DAG: one of `cron` (in `timezone`), `every` (seconds) and `at`; instants are UTC.
-
-    `last_at` is the instant of its last run, `last_state` the state of that, or refused or waiting for the request
-    for it; `error` why it was refused, or why the schedule has stopped. Secrets of its `conf` are `***`.
-    """
-
-    dag_id: str
-    name: str
-    summary: str
-    cron: str | None
-    every: float | None
-    at: datetime | None
-    timezone: str
-    start: datetime | None
-    end: datetime | None
-    catchup: bool
-    conf: Mapping[str, Any]
-    is_paused: bool
-    last_at: datetime | None
-    next_at: datetime | None
-    last_state: str | None
-    error: str | None
-
 
 _TERMS = ("cron", "every", "at", "timezone", "starts_at", "ends_at", "catchup", "since")
 _REST = ("conf", "is_paused", "last_at", "next_at", "error", "id")
@@ -74,7 +41,7 @@ async def list_schedules(
     ]
     async with db.acquire() as conn:
         states = await outcomes(conn, [stored for stored, _ in found])
-    return [_shown(stored, conf, *states.get(stored[:2], (None, None))) for stored, conf in found]
+    return [shown_schedule(stored, conf, *states.get(stored[:2], (None, None))) for stored, conf in found]
 
 
 async def get_schedule(db: Database, dag_id: str, name: str) -> Schedule:
@@ -83,25 +50,3 @@ async def get_schedule(db: Database, dag_id: str, name: str) -> Schedule:
     if not found:
         raise NotFound(f"DAG {dag_id!r} has no schedule {name!r}; see `aiosched schedules list --dag {dag_id}`.")
     return found[0]
-
-
-def _shown(stored: StoredSchedule, conf: Any, last_state: str | None, refused: str | None) -> Schedule:
-    terms = stored.terms
-    return Schedule(
-        stored.dag_id,
-        stored.name,
-        terms.summary,
-        terms.cron,
-        terms.every,
-        terms.at,
-        terms.timezone,
-        terms.start,
-        terms.end,
-        terms.catchup,
-        shown_object(conf) if isinstance(conf, str) else conf,
-        stored.is_paused,
-        stored.last_at,
-        stored.next_at,
-        last_state,
-        stored.error or refused,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
@@ -11,6 +12,7 @@ import msgspec
 
 from aiosched.core.creation.durable_schedules import Terms
 from aiosched.core.values.ids import partition_of
+from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.server.connection import DatabaseConnection
 
 _OF_RUNS: Final = UUID("9d2f6c1e-6f2b-4f0c-8a53-1b8f0d1c7a44")
@@ -28,6 +30,55 @@ class StoredSchedule(NamedTuple):
     next_at: datetime | None
     error: str | None
     id: int = 0  # 0: not stored yet
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule of a DAG: one of `cron` (in `timezone`), `every` (seconds) and `at`; instants are UTC.
+
+    `last_at` is the instant of its last run, `last_state` the state of that, or refused or waiting for the request
+    for it; `error` why it was refused, or why the schedule has stopped. Secrets of its `conf` are `***`.
+    """
+
+    dag_id: str
+    name: str
+    summary: str
+    cron: str | None
+    every: float | None
+    at: datetime | None
+    timezone: str
+    start: datetime | None
+    end: datetime | None
+    catchup: bool
+    conf: Mapping[str, Any]
+    is_paused: bool
+    last_at: datetime | None
+    next_at: datetime | None
+    last_state: str | None
+    error: str | None
+
+
+def shown_schedule(stored: StoredSchedule, conf: Any, last_state: str | None, refused: str | None) -> Schedule:
+    """A stored schedule for people, with what became of its last run."""
+    terms = stored.terms
+    return Schedule(
+        stored.dag_id,
+        stored.name,
+        terms.summary,
+        terms.cron,
+        terms.every,
+        terms.at,
+        terms.timezone,
+        terms.start,
+        terms.end,
+        terms.catchup,
+        shown_object(conf) if isinstance(conf, str) else conf,
+        stored.is_paused,
+        stored.last_at,
+        stored.next_at,
+        last_state,
+        stored.error or refused,
+    )
 
 
 class Firing(NamedTuple):

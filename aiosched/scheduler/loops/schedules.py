@@ -47,7 +47,7 @@ async def fire_due(session: Session) -> float | None:
         async def fire(firings: Sequence[Firing]) -> None:
             await _fire(conn, firings, now)
 
-        firings = [_firing(one, now) for one in due]
+        firings = [firing_of(one, now) for one in due]
         stuck = await spare_others("firing", firings, lambda one: " ".join(one.schedule[:2]), fire)
         at = await next_schedule(conn, partitions, after=now) if stuck else now
     session.notifications.has_requests = True
@@ -67,7 +67,7 @@ async def _fire(conn: DatabaseConnection, firings: Sequence[Firing], now: dateti
         logger.error("the schedule %s failed: %s", schedule.name, said, extra={"dag_id": schedule.dag_id})
 
 
-def _firing(schedule: StoredSchedule, now: datetime) -> Firing:
+def firing_of(schedule: StoredSchedule, now: datetime) -> Firing:
     """What a schedule does now. One that cannot be computed stops, and says why."""
     try:
         found = due_instants(schedule.terms, schedule.last_at, now)

@@ -6,12 +6,15 @@ schedule_remove -> {name}
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from aiosched.core.creation.durable_schedules import Terms, check_terms, due_instants
 from aiosched.core.graph.params import resolve_params
+from aiosched.core.graph.spec import DagSpec
 from aiosched.core.requests.requests import PauseSchedule, RemoveSchedule, ResumeSchedule, SetSchedule
 from aiosched.db.statements import dag_schedules
 from aiosched.db.statements.dag_schedules import StoredSchedule
@@ -22,28 +25,42 @@ from aiosched.scheduler.session.session import Session
 
 async def set_schedule(session: Session, dag: OwnedDag, request: SetSchedule, number: int) -> None:
     """Make a schedule, or change the one of that name: one that gets other terms begins anew, now."""
-    now, dag_id = session.env.clock.now(), dag.row.dag_id
+    spec = dag.version.spec
+    async with session.env.side_journal.transaction() as transaction:
+        conn = transaction.conn
+        conf = await session.env.confs.checked(conn, spec.params, dict(request.conf))
+        before = await dag_schedules.find_schedule(conn, dag.row.dag_id, request.name)
+        found = set_terms(request, spec, before, session.env.confs.open(conf), conf, session.env.clock.now())
+        await dag_schedules.store_schedule(conn, found)
+        await transaction.answer(number, {"name": request.name, "next_at": _text(found.next_at)})
+    session.wakeups.schedules.wake()
+
+
+def set_terms(
+    request: SetSchedule,
+    spec: DagSpec,
+    before: StoredSchedule | None,
+    conf: Mapping[str, Any],
+    stored_conf: Mapping[str, Any],
+    now: datetime,
+) -> StoredSchedule:
+    """The schedule that a request makes of the one `before`; `stored_conf` is its conf with secrets encrypted.
+
+    Raises Refused, ParamError, TimetableError.
+    """
     terms = Terms(
         request.cron, request.every, request.at, request.timezone, request.start, request.end, request.catchup, now
     )
     check_terms(request.name, terms)
-    async with session.env.side_journal.transaction() as transaction:
-        conn = transaction.conn
-        conf = await session.env.confs.checked(conn, dag.version.spec.params, dict(request.conf))
-        resolve_params(dag.version.spec.params, session.env.confs.open(conf))
-        before = await dag_schedules.find_schedule(conn, dag_id, request.name)
-        last_at = None
-        if before is not None and not terms.differ(before.terms):
-            terms, last_at = terms._replace(since=before.terms.since), before.last_at
-        found = due_instants(terms, last_at, now)
-        paused = request.paused if request.paused is not None else before is not None and before.is_paused
-        next_at = found.instants[0] if found.instants else found.next_at
-        document = msgspec.json.encode(conf).decode()
-        await dag_schedules.store_schedule(
-            conn, StoredSchedule(dag_id, request.name, terms, document, paused, last_at, next_at, None)
-        )
-        await transaction.answer(number, {"name": request.name, "next_at": _text(next_at)})
-    session.wakeups.schedules.wake()
+    resolve_params(spec.params, conf)
+    last_at = None
+    if before is not None and not terms.differ(before.terms):
+        terms, last_at = terms._replace(since=before.terms.since), before.last_at
+    found = due_instants(terms, last_at, now)
+    paused = request.paused if request.paused is not None else before is not None and before.is_paused
+    next_at = found.instants[0] if found.instants else found.next_at
+    document = msgspec.json.encode(stored_conf).decode()
+    return StoredSchedule(spec.dag_id, request.name, terms, document, paused, last_at, next_at, None)
 
 
 async def pause_schedule(session: Session, dag: OwnedDag, request: PauseSchedule, number: int) -> None:
@@ -60,7 +77,7 @@ async def _set_paused(session: Session, dag: OwnedDag, name: str, paused: bool, 
     async with session.env.side_journal.transaction() as transaction:
         before = await dag_schedules.find_schedule(transaction.conn, dag.row.dag_id, name)
         if before is None:
-            raise _unknown(dag, name)
+            raise unknown(dag.row.dag_id, name)
         await dag_schedules.store_schedule(transaction.conn, before._replace(is_paused=paused))
         await transaction.answer(number, {"name": name, "next_at": _text(before.next_at)})
     session.wakeups.schedules.wake()
@@ -70,14 +87,13 @@ async def remove_schedule(session: Session, dag: OwnedDag, request: RemoveSchedu
     """Remove it; its runs stay."""
     async with session.env.side_journal.transaction() as transaction:
         if not await dag_schedules.remove_schedule(transaction.conn, dag.row.dag_id, request.name):
-            raise _unknown(dag, request.name)
+            raise unknown(dag.row.dag_id, request.name)
         await transaction.answer(number, {"name": request.name})
 
 
-def _unknown(dag: OwnedDag, name: str) -> NotFound:
-    return NotFound(
-        f"DAG {dag.row.dag_id!r} has no schedule {name!r}; see `aiosched schedules list --dag {dag.row.dag_id}`."
-    )
+def unknown(dag_id: str, name: str) -> NotFound:
+    """The error about a schedule that a DAG does not have."""
+    return NotFound(f"DAG {dag_id!r} has no schedule {name!r}; see `aiosched schedules list --dag {dag_id}`.")
 
 
 def _text(instant: Any) -> str | None:
