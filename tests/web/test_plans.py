@@ -167,6 +167,7 @@ PATHS: Final = (
     "backfills/1",
     "schedules",
     "schedules?dag_id=sales",
+    "schedules?paused=true",
     "dags/sales/schedules/nightly",
     "inputs",
     "inputs?waiting=true&dag_id=sales",

@@ -22,16 +22,19 @@ async def list_schedules(
     *,
     dag_id: str | None = None,
     name: str | None = None,
+    paused: bool | None = None,
     after: tuple[str, str] | None = None,
     limit: int = 1000,
     seen: Seen = None,
 ) -> list[Schedule]:
-    """Schedules by DAG and name, of one DAG or of all that are `seen`, after that one."""
+    """Schedules by DAG and name, of one DAG or of all that are `seen`, after that one; `paused` ones or the others."""
     place, columns = (dag_schedule.c.dag_id, dag_schedule.c.name), dag_schedule.c
     query = select(*place, *(columns[column] for column in (*_TERMS, *_REST))).order_by(*place).limit(limit)
     query = only_seen(query, dag_schedule.c.dag_id, seen)
     if dag_id is not None:
         query = query.where(dag_schedule.c.dag_id == dag_id)
+    if paused is not None:
+        query = query.where(dag_schedule.c.is_paused == paused)
     if name is not None:
         query = query.where(dag_schedule.c.name == name)
     if after is not None:

@@ -65,12 +65,15 @@ async def list_all_schedules(
     request_client: TheRequestClient,
     visible: TheVisible,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
+    paused: bool | None = None,
     limit: Limit = 25,
     cursor: Cursor = None,
 ) -> Page[ScheduleResource]:
     """Schedules by DAG and name."""
     after = decode_cursor(cursor, tuple[str, str])
-    rows = await list_schedules(request_client.db, dag_id=dag_id, after=after, limit=limit + 1, seen=visible.dags)
+    rows = await list_schedules(
+        request_client.db, dag_id=dag_id, paused=paused, after=after, limit=limit + 1, seen=visible.dags
+    )
     return page_of(ScheduleResource, rows, limit, lambda row: (row.dag_id, row.name))
 
 

@@ -16,6 +16,7 @@ import { Pools } from "./pages/pools.js";
 import { RunPage } from "./pages/run.js";
 import { Runs } from "./pages/runs.js";
 import { Schedulers } from "./pages/schedulers.js";
+import { Schedules } from "./pages/schedules.js";
 import { Secrets } from "./pages/secrets/page.js";
 import { Settings } from "./pages/settings.js";
 import { TaskPage } from "./pages/task.js";
@@ -31,6 +32,7 @@ export const ROUTES = [
   ["/runs", Runs],
   ["/task-instances", Instances],
   ["/backfills", Backfills],
+  ["/schedules", Schedules],
   ["/inputs", Inputs],
   ["/assets", Assets],
   ["/assets/:asset", AssetPage],
@@ -56,6 +58,7 @@ export const SECTIONS = [
       ["/runs", "Runs", "g r"],
       ["/task-instances", "Task instances", "g t"],
       ["/backfills", "Backfills", "g b"],
+      ["/schedules", "Schedules", "g c"],
       ["/assets", "Assets", "g a"],
       ["/dependencies", "Dependencies", "g y"],
       ["/inputs", "Input", "g i"],

@@ -8,6 +8,7 @@ const PAGES = {
   runs: "M5 3.5v9l7-4.5z",
   "task-instances": "M2.5 3h3v3h-3zM2.5 10h3v3h-3zM8 4.5h5.5M8 11.5h5.5",
   backfills: "M7.5 3.5 3 8l4.5 4.5M13 3.5 8.5 8l4.5 4.5",
+  schedules: "M3 4h10v9.5H3zM3 7h10M5.5 2.5v3M10.5 2.5v3M8 9v2l1.5 1",
   dependencies: "M3 3.5h3v3H3zM10 9.5h3v3h-3zM6 5h5.5v4.5M4.5 6.5V11H10",
   assets: "M2.5 4c0-2 11-2 11 0v8c0 2-11 2-11 0zM2.5 4c0 2 11 2 11 0M2.5 8c0 2 11 2 11 0",
   inputs: "M2.5 3h11v8H8l-3 2.5V11H2.5zM5.5 6h5M5.5 8.5h3",

@@ -196,6 +196,7 @@ function MoreConf({ words, text, onText, wrong }) {
 const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
   conf,
   unpause,
+  priority: 0,
   ...(logical_date && { logical_date: utc(logical_date) }),
   ...(run_id && { run_id }),
 });
