@@ -48,6 +48,7 @@ SLOW: Final[Mapping[str, str]] = {
     "engines/test_kubernetes_many.py": "kubernetes_asyncio",
     "engines/test_pod_manifests.py": "jsonschema-rs",
     "engines/test_warm_pods.py": "kubernetes_asyncio",
+    "examples/test_frameworks_for_real.py": "aiohttp, django, gunicorn, litestar, uvicorn-worker",
     "migration/test_real_airflow.py": "Airflow",
     "providers": "packages of Airflow, from the package index",
     "scheduler/test_enqueued_by_psycopg.py": "psycopg",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ FOLDER = Path(__file__).parents[2] / "examples" / "embedding"
 
 @dataclass
 class Application:
-    """A running uvicorn: a client for it, and the lines that it has written."""
+    """A running server: a client for it, and the lines that it has written."""
 
     process: asyncio.subprocess.Process
     client: httpx2.AsyncClient
@@ -37,33 +38,51 @@ class Application:
                 waiting.remove(found)
         assert waiting == [], "".join(self.lines)
 
+    async def reachable(self) -> None:
+        """Ask until something answers."""
+        while self.process.returncode is None:
+            with contextlib.suppress(httpx2.TransportError):
+                await self.client.get("/")
+                return
+            await asyncio.sleep(0.05)
+        await self.until("it answers")
+
 
 @asynccontextmanager
-async def application(dsn: str, folder: Path, *, workers: int = 1) -> AsyncIterator[Application]:
-    """The example under uvicorn on a Unix socket in `folder`, stopped with TERM at the end."""
-    socket = str(folder / "app.sock")
+async def serving(
+    command: Sequence[str], dsn: str, folder: Path, *, ended: str = "", times: int = 1
+) -> AsyncIterator[Application]:
+    """A server on the Unix socket `app.sock` in `folder`, stopped with TERM at the end; it says `ended` then."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIOSCHED")}
-    arguments = ["--app-dir", str(FOLDER), "app:app", "--uds", socket, "--workers", str(workers), "--no-access-log"]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "uvicorn", *arguments),
+        *command,
         cwd=folder,
         env=environment | {"AIOSCHED_DSN": dsn},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    transport = httpx2.AsyncHTTPTransport(uds=socket)
+    transport = httpx2.AsyncHTTPTransport(uds=str(folder / "app.sock"))
     try:
         async with httpx2.AsyncClient(transport=transport, base_url="http://app") as client:
             app = Application(process, client, [])
-            await app.until("Uvicorn running on", *["Application startup complete"] * workers)
             yield app
             process.send_signal(signal.SIGTERM)
-            await app.until(*["Application shutdown complete"] * workers)
-            await process.wait()
+            await app.until(*[ended] * times if ended else [])
+            await process.communicate()  # whatever it still says must not fill the pipe
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+@asynccontextmanager
+async def application(dsn: str, folder: Path, name: str = "app", *, workers: int = 1) -> AsyncIterator[Application]:
+    """An example under uvicorn."""
+    arguments = ["--app-dir", str(FOLDER), f"{name}:app", "--uds", "app.sock", "--workers", str(workers)]
+    command = [sys.executable, "-m", "uvicorn", *arguments, "--no-access-log"]
+    async with serving(command, dsn, folder, ended="Application shutdown complete", times=workers) as app:
+        await app.until("Uvicorn running on", *["Application startup complete"] * workers)
+        yield app
 
 
 async def finished(client: httpx2.AsyncClient, run_id: str) -> str:
