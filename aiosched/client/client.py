@@ -361,9 +361,11 @@ class Client(ListClient):
         """Pools by name."""
         return self._pages(PoolResource, "pools", {})
 
-    async def set_pool(self, name: str, slots: int, *, include_deferred: bool | None = None) -> PoolResource:
-        """Create or change a pool."""
-        body = {"slots": slots, "include_deferred": include_deferred}
+    async def set_pool(
+        self, name: str, slots: int, *, include_deferred: bool | None = None, rate: str | None = None
+    ) -> PoolResource:
+        """Create or change a pool. `rate`: the most starts per period, such as `100/min`; empty for none."""
+        body = {"slots": slots, "include_deferred": include_deferred, "rate": rate}
         return await self._send(PoolResource, "PUT", _path("pools", name), body)
 
     def alerts(self, *, is_open: bool | None = None, rule: str | None = None) -> AsyncIterator[AlertResource]:

@@ -17,7 +17,6 @@ from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
-from aiosched.db.statements.journal import PoolRow
 from aiosched.errors import DagFailure
 from aiosched.scheduler.attempts.attempts import Attempts
 from aiosched.scheduler.failures.isolation import concerning, failure_of, failures_in
@@ -177,18 +176,19 @@ class Member:
         freed, wanted = cache.slots_given_back(keeping), {*cache.waiting.pools()}
         if shared:
             wanted |= freed.keys() | self._fairness.published.keys()
-        needed = {name: pools.get(name) for name in wanted}
+        needed = {name: row and row._replace(read_at=now.timestamp()) for name in wanted for row in [pools.get(name)]}
         room = room_of(
             needed,
             freed,
             self.executor,
             open=left if limit is None else min(left, limit),
             parallelism=fleet.parallelism,
+            knows_starts=True,
         )
         own = self.context.incarnation
         if not shared:
             return claim(cache, room, now, incarnation=own, include_deferred=keeping)
-        rows = {name: _read_at(row, now) for name, row in needed.items() if row is not None}
+        rows = {name: row for name, row in needed.items() if row is not None}
         return claim_with_competitors(cache, room, now, self._fairness, rows, incarnation=own, include_deferred=keeping)
 
     def _commit(self, batch: Changes) -> Committed:
@@ -230,8 +230,10 @@ class Member:
         if len(members) > 1 and (batch.pools.demands or any(delta < 0 for delta in batch.pools.deltas.values())):
             for member in members:
                 member.context.cache.work.room_changed |= member is not self
-        if batch.effects.slots_left_to:
-            self._recheck_at = self.fleet.clock.at + _POOL_RETRY
+        rests = [_POOL_RETRY] if batch.effects.slots_left_to else []
+        rests += [timedelta(seconds=seconds) for seconds in batch.effects.next_starts.values()]
+        if rests:
+            self._recheck_at = self.fleet.clock.at + min(rests)
 
     def _hand_out(self, claimed: Iterable[tuple[Board, Any]]) -> None:
         attempts = []
@@ -304,7 +306,3 @@ class Member:
 def is_due(at: datetime | None, now: datetime) -> bool:
     """Whether an instant is reached."""
     return at is not None and at <= now
-
-
-def _read_at(row: PoolRow, now: datetime) -> PoolRow:
-    return row._replace(read_at=now.timestamp())

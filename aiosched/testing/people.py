@@ -44,6 +44,7 @@ from aiosched.core.requests.requests import (
 from aiosched.core.requests.selection import dates_meant, has_markers, reach, select
 from aiosched.core.requests.stored import checked, decode
 from aiosched.core.run.board import Run
+from aiosched.core.slots.rates import parse_rate
 from aiosched.core.timetables.assets import PartitionedAssetTimetable, condition_of
 from aiosched.core.timetables.base import DataInterval
 from aiosched.core.values.ids import partition_of
@@ -138,10 +139,14 @@ class People(WorldView):
         graph = self._dag(dag_id).graph if dag_id in self.rows.dags else None
         self._scripts.put(dag_id, task_id, play, graph, words)
 
-    def pool(self, name: str, *, slots: int, include_deferred: bool = False) -> None:
-        """Create or change a pool; -1 slots are infinite. `include_deferred`: tasks that defer keep their slots."""
+    def pool(self, name: str, *, slots: int, include_deferred: bool = False, rate: str | None = None) -> None:
+        """Create or change a pool; -1 slots are infinite. `include_deferred`: tasks that defer keep their slots.
+
+        `rate`: at most so many starts per period, as `100/min`.
+        """
         old = self.rows.pools.get(name) or PoolRow(slots, 0)
-        self.rows.pools[name] = old._replace(slots=slots, include_deferred=include_deferred)
+        known = None if rate is None else str(parse_rate(rate))
+        self.rows.pools[name] = old._replace(slots=slots, include_deferred=include_deferred, rate=known)
         if 0 <= slots < old.used:
             self._fleet.shrunk.add(name)
         for member in self._fleet.members:

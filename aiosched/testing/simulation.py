@@ -98,6 +98,7 @@ async def simulate(
     end: datetime,
     *,
     pools: Mapping[str, int] | None = None,
+    rates: Mapping[str, str] | None = None,
     task_duration: timedelta = timedelta(minutes=1),
     durations: Mapping[tuple[str, str], timedelta] | None = None,
     parallelism: int = _PLENTY,
@@ -108,9 +109,9 @@ async def simulate(
 ) -> Simulation:
     """Simulate `dags` from `start` to `end` (aware, both inclusive); every task succeeds.
 
-    `pools` are slots by name (default_pool has 128 unless it is named); a pool that tasks name and
-    `pools` does not is created with unlimited slots. `durations` by (DAG id, task id) take precedence
-    over `task_duration`. A task that is mapped over the output of another one counts as one instance.
+    `pools` are slots by name (default_pool has 128 unless it is named), and `rates` their rates, such as 100/min; a
+    pool that tasks name and `pools` does not is created with unlimited slots. `durations` by (DAG id, task id) take
+    precedence over `task_duration`. A task that is mapped over the output of another one counts as one instance.
     A DAG that cannot be scheduled is left out and reported in `problems`. `listener` hears of the time that the
     simulation has reached, often.
     """
@@ -130,7 +131,7 @@ async def simulate(
     ) as world:  # fmt: skip
         watch.world = world
         for name, size in (pools or {}).items():
-            world.pool(name, slots=size)
+            world.pool(name, slots=size, rate=(rates or {}).get(name))
         world.script("*", "*", play)
         for spec in dags:
             try:

@@ -5,7 +5,8 @@ each copy below takes 32 of them, so four run side by side. For a pool of its ow
 
     aiosched pools set warehouse 4
 
-and write `pool="warehouse"` below, without `pool_slots`. When the pool is full, the task with the highest
+and write `pool="warehouse"` below, without `pool_slots`. With `--rate 100/min` no more than 100 tasks start in any
+minute. When the pool is full, the task with the highest
 priority goes first; `aiosched pools list` shows who holds what.
 """
 

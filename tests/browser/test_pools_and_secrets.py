@@ -22,6 +22,25 @@ async def save(dialog: Locator) -> None:
     await dialog.get_by_role("button", name="Save").click()
 
 
+async def test_a_pool_gets_a_rate_and_loses_it_in_its_dialog(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "pools/api", json={"slots": 3})
+    page = await tab.open("/pools")
+    pool = page.get_by_role("region", name="Pool api")
+    dialog = await open_dialog(pool, "Edit …")
+    await dialog.get_by_label("Rate", exact=True).fill("120 / 2min")
+    await expect(dialog.locator("code")).to_have_text("aiosched pools set api 3 '--rate=120 / 2min'")
+    await save(dialog)
+    await expect(pool).to_contain_text("at most 120/2min")
+
+    dialog = await open_dialog(pool, "Edit …")
+    await dialog.get_by_label("Rate", exact=True).fill("")
+    await expect(dialog.locator("code")).to_have_text("aiosched pools set api 3 --rate=")
+    await save(dialog)
+
+    await expect(pool).not_to_contain_text("at most")
+    await service.api("DELETE", "pools/api")
+
+
 @pytest.mark.parametrize(
     ("place", "body", "page", "button", "fields"),
     [

@@ -43,8 +43,22 @@ def test_setting_a_pool_prints_the_change_and_is_idempotent(on_db: Cli) -> None:
     assert made.stderr == "created pool etl with 4 slots\n"
     assert same.stderr == "pool etl is so already: 4 slots\n"
     assert changed.stderr == "changed pool etl: slots 4 -> infinite, include_deferred False -> True\n"
-    assert on_db.lines("pools", "list")[1] == ["etl", "infinite", "0", "infinite", "yes", "loads", ""]
+    assert on_db.lines("pools", "list")[1] == ["etl", "infinite", "0", "infinite", "", "yes", "loads", ""]
     assert on_db.json("pool", "get", "etl")["slots"] == -1
+
+
+def test_a_pool_gets_a_rate_and_loses_it(on_db: Cli) -> None:
+    made = on_db.json("pools", "set", "api", "4", "--rate", "120/2min")
+    kept = on_db("pools", "set", "api", "4")
+    changed = on_db("pools", "set", "api", "4", "--rate", "5/30s")
+    gone = on_db("pools", "set", "api", "4", "--rate=")
+    wrong = on_db("pools", "set", "api", "4", "--rate", "fast", code=4)
+
+    assert made["after"]["rate"] == "120/2min"
+    assert kept.stderr == "pool api is so already: 4 slots\n"
+    assert changed.stderr == "changed pool api: rate 120/2min -> 5/30s\n"
+    assert gone.stderr == "changed pool api: rate 5/30s -> none\n"
+    assert "such as 100/min, 5/30s or 1000/day, not 'fast'" in wrong.stderr
 
 
 @pytest.mark.parametrize(("slots", "words"), [("1", "1 slot"), ("0", "0 slots"), ("-1", "infinite slots")])

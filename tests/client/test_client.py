@@ -110,9 +110,9 @@ async def test_a_date_is_that_whole_day(client: Client) -> None:
 
 
 async def test_pools_health_and_schedulers(client: Client) -> None:
-    await client.set_pool("etl", 4)
+    await client.set_pool("etl", 4, rate="60/60s")
 
-    assert [pool.name async for pool in client.pools()] == ["default_pool", "etl"]
+    assert [(pool.name, pool.rate) async for pool in client.pools()] == [("default_pool", None), ("etl", "60/min")]
     assert (await client.health()).status == "healthy"
     assert [one.status for one in await client.schedulers()] == ["alive"]
     assert (await client.figures(hours=1)).points == (await client.pool_figures("etl", hours=1)).points == []

@@ -17,6 +17,7 @@ from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.slots.allocation import Needs, PoolRoom, TaskRoom
+from aiosched.core.slots.rates import RecentStarts, parse_rate
 from aiosched.core.values.messages import Deferral, Outcome, SkipDecision
 from aiosched.core.values.states import FINISHED, RunState, TaskState
 from aiosched.core.why.dependencies import dependency_gates
@@ -110,6 +111,36 @@ class TestTheWayToASlot:
         assert gate_of(said, "pool etl").detail == "4 of 4 slots held, needs 1; 2 tasks before it"
         assert (said.rank, said.likely_free_in) == (3, 120.0)
         assert said.commands == ("aiosched pools set etl 7",)
+
+    @pytest.mark.parametrize(
+        ("ahead", "words", "seconds"),
+        [
+            (None, "the next start is at 2026-", 40),
+            ((0, 0), "the next start is at 2026-", 40),
+            ((1, 1), "1 task before it, so that it starts at 2026-", 50),
+            ((4, 9), "4 tasks before it, so that it starts at 2026-", 160),  # of the third period
+        ],
+    )
+    def test_a_rate_that_is_used_up_names_the_next_start(
+        self, ahead: tuple[int, int] | None, words: str, seconds: int
+    ) -> None:
+        now = round(NOW.timestamp()) * 1_000_000
+        starts = RecentStarts(parse_rate("2/min"), [(now - 20_000_000, 1), (now - 10_000_000, 1)], now)
+
+        said = ask(started(task("load")), room=room(etl=PoolRoom(4, 3, starts=starts)), pool_used=1, ahead=ahead)
+
+        pool = gate_of(said, "pool etl")
+        assert pool.verdict is Verdict.WAIT
+        assert pool.detail.startswith(f"2 of 2 starts in the last minute, its rate; {words}")
+        assert said.earliest_start == pool.opens_at == NOW + timedelta(seconds=seconds)
+        assert said.commands == ()
+
+    def test_a_rate_that_is_not_used_up_is_part_of_the_figures(self) -> None:
+        starts = RecentStarts(parse_rate("2/min"), [], 0)
+
+        said = ask(started(task("load")), room=room(etl=PoolRoom(4, 3, starts=starts)), pool_used=1)
+
+        assert gate_of(said, "pool etl").detail == "0 of 2 starts in the last minute, 1 of 4 slots held, needs 1"
 
     @pytest.mark.parametrize(
         ("pools", "slots", "verdict", "detail", "command"),

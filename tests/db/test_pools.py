@@ -9,6 +9,7 @@ import asyncio
 import json
 from typing import Any
 
+import asyncpg
 import pytest
 
 from aiosched.db.names.existing import IfExists
@@ -66,8 +67,27 @@ async def test_a_change_is_in_the_audit_log_and_wakes_the_schedulers(db: Databas
     async with asyncio.timeout(PATIENCE):
         assert await heard.get() == "pools "
     await listener.close()
-    args = {"name": "etl", "slots": 4, "include_deferred": False}
+    args = {"name": "etl", "slots": 4, "include_deferred": False, "rate": None}
     assert await audit_log(db) == [("set_pool", args, "me", "applied", {"before": None})]
+
+
+async def test_a_rate_is_stored_in_one_form_kept_changed_and_removed(db: Database) -> None:
+    made = await set_pool(db, "api", 4, rate=" 60 / 3600s", requested_by="me")
+    same = await set_pool(db, "api", 4, rate="60/h", requested_by="me")
+    kept = await set_pool(db, "api", 5, requested_by="me")
+    gone = await set_pool(db, "api", 5, rate="", requested_by="me")
+
+    assert [change.after.rate for change in (made, same, kept, gone)] == ["60/h", "60/h", "60/h", None]
+    assert (same.changed, gone.changed) == (False, True)
+    with pytest.raises(Refused, match="such as 100/min"):
+        await set_pool(db, "api", 5, rate="1/fortnight", requested_by="me")
+
+
+async def test_the_row_of_a_pool_admits_no_rate_that_could_not_be_read(db: Database) -> None:
+    async with db.acquire() as conn:
+        for rate in ("fast", "0/s", "1/0s", "1/month", "1/s\n", "12345678/s"):
+            with pytest.raises(asyncpg.CheckViolationError):
+                await conn.execute("UPDATE pool SET rate = $1", rate)
 
 
 async def test_two_people_who_make_the_same_pool_do_not_collide(db: Database) -> None:

@@ -14,10 +14,12 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import partition_of
+from aiosched.db.people.pools import set_pool
 from aiosched.db.server.engine import Database
 from tests.faults.service_process import RUNS, TASKS, numbered_dag
 from tests.patience import PATIENCE
 from tests.scheduler.harness import assert_consistent, register
+from tests.starts_of_pools import most_in, note_starts, noted_starts
 
 
 @contextlib.asynccontextmanager
@@ -142,4 +144,28 @@ async def test_a_peer_takes_a_killed_scheduler_over_within_seconds_and_lost_atte
             await until(two, done, "the end of all runs")
     assert await count(db, "SELECT count(*) FROM dag_run WHERE state = 'success'") == 10
     assert await count(db, "SELECT count(*) FROM task_try WHERE state = 'lost'") == 10
+    await assert_consistent(db)
+
+
+@pytest.mark.slow
+async def test_the_starts_of_a_killed_scheduler_count_neither_less_nor_more_than_once(
+    dsn: str, db: Database, tmp_path: Path
+) -> None:
+    """Two processes share a pool with a rate, and one after the other is killed while things start."""
+    await set_pool(db, "default_pool", 128, rate="25/s", requested_by="me")
+    await note_starts(db)
+    await ask_for_runs(db, tmp_path)
+    for least in (TASKS * RUNS // 4, TASKS * RUNS // 2, TASKS * RUNS):
+        async with service(dsn, tmp_path, "one") as one, service(dsn, tmp_path, "two"):
+
+            async def far_enough(least: int = least) -> bool:
+                return await count(db, SUCCEEDED) >= least and (least < TASKS * RUNS or not await count(db, UNFINISHED))
+
+            await until(one, far_enough, f"{least} successes")
+            await kill(one)
+
+    starts = await noted_starts(db, "default_pool")
+    assert most_in(starts, 1) <= 25
+    assert len(starts) == TASKS * RUNS + await count(db, "SELECT count(*) FROM task_try WHERE state = 'lost'")
+    assert len(starts) >= len(ran(tmp_path))
     await assert_consistent(db)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from aiosched.core.slots.rates import parse_rate
 from aiosched.core.values.ids import as_incomplete
 from tests.simulation.checker_backfills import Backfills
 from tests.simulation.checker_limits import RunLimits
@@ -73,6 +74,7 @@ class Checker:
     callbacks: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     ran: Counter[int] = field(default_factory=Counter)
     reopened: Counter[Instance] = field(default_factory=Counter)
+    started: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # instants of starts, by pool
     at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -165,6 +167,7 @@ class Checker:
                 case "partition_lease":
                     self._lease(change, living)
         self._check_owners(commit)
+        self._starts(commit)
         if any(change.table in ("task_instance", "dag_run", "pool") for change in commit.changes):
             self._limits()
 
@@ -319,6 +322,24 @@ class Checker:
             result = json.loads(change.new["result"])
             if result["id"] not in self.rows["dag_run"]:
                 self.say("inbox", f"request {change.key} was answered with run {result['id']}, which is not there")
+
+    def _starts(self, commit: Commit) -> None:
+        """What starts in a pool with a rate is in its log, by the same commit, and never too much of it in a period."""
+        claims: Counter[str] = Counter()
+        for _, key, old, new in (change for change in commit.changes if change.table == "task_instance"):
+            before = old["queued_at"] if old is not None and old["state"] == "queued" else None
+            if new is not None and new["state"] == "queued" and new["queued_at"] != before:
+                claims[self.task(key).pool] += 1
+        for name, number in claims.items():
+            if (rate := self.rows["pool"][name]["rate"]) is None:
+                continue
+            known, (at, noted) = parse_rate(rate), self.rows["pool"][name]["starts"][-1]
+            if noted != number:
+                self.say("rate", f"{number} tasks start in {name}, its row says {noted}")
+            self.started[name] += [at] * number
+            recent = sum(at - start < known.seconds * 1_000_000 for start in self.started[name])
+            if recent > known.starts:
+                self.say("rate", f"{recent} tasks have started in {name} in {known.seconds} s, {rate} may")
 
     def _limits(self) -> None:
         """Pools and running tasks."""

@@ -146,8 +146,8 @@ class Replay:
     async def _fill(self, rows: Mapping[str, Mapping[Any, Row]]) -> None:
         for row in rows["pool"].values():
             await self._control.execute(
-                "INSERT INTO pool (name, slots) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET slots = $2",
-                row["name"], row["slots"],
+                "INSERT INTO pool (name, slots, rate) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET slots = $2",
+                row["name"], row["slots"], row["rate"],
             )  # fmt: skip
         for row in rows["dag"].values():
             version = rows["dag_version"][row["version_id"]]

@@ -10,7 +10,7 @@ from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec, TaskO
 from aiosched.core.values.messages import Deferral
 
 BUSY_SECONDS: Final = 40.0  # while DAGs are scheduled and people ask for things
-POOL, SLOTS = "small", 2
+POOL, SLOTS, RATE = "small", 2, "5/2s"
 
 
 class Wait(NamedTuple):

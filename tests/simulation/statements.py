@@ -295,8 +295,8 @@ async def _set_draining(t: Transaction, incarnation: int) -> Answer:
 
 # -- the hot transaction ----------------------------------------------------------------------
 
-_POOL: Final = "name slots used include_deferred team"
-_LOCKED_POOL: Final = f"{_POOL} demands read_at"
+_POOL: Final = "name slots used include_deferred team rate"
+_LOCKED_POOL: Final = f"{_POOL} demands starts read_at"
 
 
 @handles(journal.READ_POOLS)
@@ -318,7 +318,8 @@ def locked_pools(t: Transaction, names: list[str]) -> Answer:
     """The pools as they are now."""
     read_at = (EPOCH + timedelta(seconds=t.store.loop.time())).timestamp()
     found = (t.get("pool", name) for name in sorted(names))
-    rows = [[*pick(row, _POOL), document(row["demands"]), read_at] for row in found if row is not None]
+    documents = ((row, document(row["demands"]), document(row["starts"])) for row in found if row is not None)
+    rows = [[*pick(row, _POOL), demands, starts, read_at] for row, demands, starts in documents]
     return answer(_LOCKED_POOL, rows)
 
 
@@ -332,6 +333,16 @@ async def _store_demands(t: Transaction, incarnation: str, names: list[str], wan
             others = {key: value for key, value in row["demands"].items() if key != incarnation}
             own = {} if demand is None else {incarnation: msgspec.json.decode(demand)}
             t.put("pool", name, {**row, "demands": others | own})
+    return changed("UPDATE", count)
+
+
+@handles(demands.STORE_STARTS)
+async def _store_starts(t: Transaction, names: list[str], starts: list[str]) -> Answer:
+    count = 0
+    for name, log in zip(names, starts, strict=True):
+        if (row := await t.lock("pool", name, NO_KEY_UPDATE)) is not None:
+            t.put("pool", name, {**row, "starts": msgspec.json.decode(log)})
+            count += 1
     return changed("UPDATE", count)
 
 
@@ -387,7 +398,7 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
             ended += await change_run(t, change)
     if not held or [written, ended, len(moved)] != expected:
         raise asyncpg.DivisionByZeroError("division by zero")
-    return answer(_POOL, [*moved, [None, 1, 1, None, None]])
+    return answer(_POOL, [*moved, [None, 1, 1, None, None, None]])
 
 
 @handles(journal.WRITE_INSTANCES)

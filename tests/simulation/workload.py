@@ -24,6 +24,7 @@ from tests.simulation.shapes import (
     HARSH,
     MAPPED,
     POOL,
+    RATE,
     SHAPES,
     SLOTS,
     WAITING,
@@ -298,9 +299,10 @@ def rows_of(specs: tuple[DagSpec, ...]) -> dict[str, dict[Any, dict[str, Any]]]:
         "dag": {},
         "dag_version": {},
     }
-    for name, slots in (("default_pool", 128), (POOL, SLOTS)):
+    for name, slots, rate in (("default_pool", 128, None), (POOL, SLOTS, RATE)):
         tables["pool"][name] = {
-            "name": name, "slots": slots, "used": 0, "include_deferred": False, "demands": {}, "team": None
+            "name": name, "slots": slots, "used": 0, "include_deferred": False, "demands": {}, "team": None,
+            "rate": rate, "starts": [],
         }  # fmt: skip
     for version, spec in enumerate(specs, start=1):
         tables["dag_version"][version] = {

@@ -45,6 +45,7 @@ class SimulationInput:
     specs: list[DagSpec]
     pools: dict[str, int]
     durations: dict[tuple[str, str], timedelta]
+    rates: dict[str, str]  # of pools
 
 
 _DAG_COLUMNS: Final[Columns[DagFigures]] = {
@@ -136,6 +137,7 @@ def simulate(
                 begin,
                 end,
                 pools=given.pools | pool_sizes,
+                rates=given.rates,
                 task_duration=span,
                 durations=given.durations,
                 parallelism=parallelism or settings.core.parallelism,
@@ -203,7 +205,7 @@ def _from_files(wanted: list[str], settings: Settings) -> SimulationInput:
     if broken and not specs:
         raise DagError(f"No DAG file in {shown_path(folder)} can be imported; see `aiosched dags check`.")
     chosen_specs = [spec for dag_id, spec in sorted(specs.items()) if not wanted or dag_id in wanted]
-    return SimulationInput(chosen_specs, {DEFAULT_POOL: settings.core.default_pool_task_slot_count}, {})
+    return SimulationInput(chosen_specs, {DEFAULT_POOL: settings.core.default_pool_task_slot_count}, {}, {})
 
 
 async def _from_database(wanted: list[str], settings: Settings, durations: DurationOption) -> SimulationInput:
@@ -222,9 +224,10 @@ async def _from_database(wanted: list[str], settings: Settings, durations: Durat
                 break
             after = page[-1].dag_id, None
         specs = [await get_spec(db, dag_id) for dag_id in ids]
-        pools = {pool.name: pool.slots for pool in await list_pools(db)}
+        all_pools = await list_pools(db)
         history: dict[tuple[str, str], timedelta] = {}
         if durations is DurationOption.HISTORY:
             async with db.acquire() as conn:
                 history = await average_durations(conn, ids)
-    return SimulationInput(specs, pools, history)
+    pools = {pool.name: pool.slots for pool in all_pools}
+    return SimulationInput(specs, pools, history, {pool.name: pool.rate for pool in all_pools if pool.rate is not None})

@@ -26,6 +26,7 @@ _COLUMNS: Final[Columns[Pool]] = {
     "SLOTS": lambda pool: _slots(pool.slots),
     "USED": lambda pool: pool.used,
     "OPEN": lambda pool: _slots(-1) if pool.open is None else pool.open,
+    "RATE": lambda pool: pool.rate,
     "DEFERRED COUNT": lambda pool: pool.include_deferred,
     "DESCRIPTION": lambda pool: pool.description,
     "TEAM": lambda pool: pool.team,
@@ -60,6 +61,10 @@ def set_(
         bool | None,
         typer.Option("--include-deferred/--no-include-deferred", help="Deferred tasks keep their slots."),
     ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="N/PERIOD", help="Most starts, as 100/min; '' for any.", show_default=False),
+    ] = None,
     team: Annotated[
         str | None,
         typer.Option("--team", metavar="NAME", help="Whose DAGs may use it; '' for all.", show_default=False),
@@ -78,6 +83,7 @@ def set_(
             include_deferred=include_deferred,
             description=description,
             team=team,
+            rate=rate,
             requested_by=requester(),
         )
 
@@ -111,6 +117,7 @@ def _summary(change: PoolChange) -> str:
         f"{title} {before or 'none'} -> {now or 'none'}"
         for title, before, now in (
             ("slots", _slots(change.before.slots), _slots(after.slots)),
+            ("rate", change.before.rate, after.rate),
             ("include_deferred", str(change.before.include_deferred), str(after.include_deferred)),
             ("description", change.before.description, after.description),
         )

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from aiosched.core.slots.competing_demands import CompetingDemand, DemandPlace
+from aiosched.core.slots.rates import RecentStarts
 from aiosched.core.values.messages import AttemptKey
 
 
@@ -128,6 +129,7 @@ class PoolRoom:
     )  # what other schedulers wait for, in order of precedence
     kept: int = 0  # open slots that are left to demands that go first
     winners: list[int] = field(default_factory=list)  # schedulers whose demand fits: to be notified
+    starts: RecentStarts | None = None  # None: it has no rate
 
     def is_foreign(self, team: str | None) -> bool:
         """Whether DAGs of `team` may not use it."""
@@ -141,10 +143,19 @@ class PoolRoom:
         while self.competing_demands and (place is None or self.competing_demands[0].demand.place.precedes(place)):
             competing_demand = self.competing_demands.pop(0)
             demand = competing_demand.demand
-            if self.open > 0 and (demand.place.overdue or demand.need <= self.open):
-                if demand.need <= self.open:
-                    self.winners.append(competing_demand.incarnation)
+            fits = self.has_slots(demand.need)
+            if fits and self.starts is not None:
+                if self.starts.left <= 0:
+                    continue
+                self.starts.keep(demand.slots)
+            if fits:
+                self.winners.append(competing_demand.incarnation)
+            if self.open > 0 and (fits or demand.place.overdue):
                 self.keep(min(demand.slots, self.open))
+
+    def has_slots(self, need: int) -> bool:
+        """Whether so many are open."""
+        return need <= self.open or self.total < 0
 
     def keep(self, slots: int) -> None:
         """Reserve that many of the open slots for a demand that goes first."""
@@ -195,6 +206,8 @@ class Room:
             return f"pool {name!r} belongs to another team: choose a pool that this DAG may use"
         if slots > pool.open and pool.total >= 0 and (pool.include_deferred or not needs.defers):
             return _pool_refusal(name, slots, pool)
+        if pool.starts is not None and not needs.defers:
+            return pool.starts.refusal(name)
         return None
 
     def executor_refusal(self, needs: Needs) -> str | None:
@@ -219,6 +232,8 @@ class Room:
             return
         self.open -= 1
         pool.open -= needs.slots
+        if pool.starts is not None:
+            pool.starts.take()
         executor = self.executors[needs.executor]
         if needs.is_async:
             executor.open_async -= 1
@@ -226,9 +241,11 @@ class Room:
             executor.open -= 1
 
     def lacks_only_slots(self, needs: Needs) -> int:
-        """How many candidates with these needs would fit if the pool were empty."""
+        """How many candidates with these needs would fit if the pool were empty, and nothing had started in it."""
         pool, executor = self.pools.get(needs.pool), self.executors.get(needs.executor)
-        if pool is None or executor is None or pool.is_foreign(needs.team) or not pool.open < needs.slots <= pool.total:
+        if pool is None or executor is None or pool.is_foreign(needs.team) or 0 <= pool.total < needs.slots:
+            return 0
+        if pool.has_slots(needs.slots) and (pool.starts is None or pool.starts.left > 0):
             return 0
         return max(0, min(self.open, executor.open_async if needs.is_async else executor.open))
 

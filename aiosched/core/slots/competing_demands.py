@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+_MOST: Final = 2**31 - 1
 TURN: Final = 1.0  # seconds for which a scheduler takes further slots while an equal task of another one waits
 
 
@@ -59,7 +60,8 @@ class CompetingDemand(NamedTuple):
 
 
 def merged(one: Demand | None, other: Demand, most: int) -> Demand:
-    """The demand of a scheduler with both demands; `most` is the number of slots of the pool."""
+    """The demand of a scheduler with both demands; `most` is the number of slots of the pool, -1 for infinite ones."""
+    most = most if most >= 0 else _MOST
     if one is None:
         return other._replace(slots=min(other.slots, most))
     first = min(one, other, key=lambda demand: demand.place.order)

@@ -254,7 +254,8 @@ class WaitingQueue:
                 candidate = lane.entries[0][2]
                 if not self._is_at_its_limits(lane, candidate):
                     if room.refusal(bucket.needs) is not None:
-                        if pool is not None and room.lacks_only_slots(bucket.needs):
+                        lacks = pool is not None and room.lacks_only_slots(bucket.needs)
+                        if pool is not None and lacks and not pool.has_slots(bucket.needs.slots):
                             pool.keep(max(pool.open, 0))
                         continue
                     self._take_first(lane, room, now)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from shlex import quote
+from typing import Final
 
 from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.slots.allocation import Candidate, Room
+from aiosched.core.slots.rates import RecentStarts
 from aiosched.core.values.durations import duration
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TaskState
@@ -39,6 +41,8 @@ from aiosched.core.why.explanation import (
 )
 from aiosched.core.why.quarantine import quarantine_gates
 from aiosched.core.why.run import RunFacts, Usual, run_gates, unknown_duration
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +254,8 @@ def _pool_gate(facts: TaskFacts) -> Gate:
         detail = "there is no such pool"
         return Gate(name=f"pool {name}", verdict=Verdict.NEVER, detail=detail, commands=(command,))
     figures = f"{facts.pool_used} of {pool.total} slots held" if pool.total >= 0 else "no limit"
+    if pool.starts is not None:
+        figures = f"{pool.starts.summary}, {figures}"
     if facts.instance.state in HOLDING_SLOT:
         return gate(f"pool {name}", None, f"{figures}, {needs} by this task")
     if reason is None:
@@ -258,6 +264,8 @@ def _pool_gate(facts: TaskFacts) -> Gate:
     if pool.is_foreign(team):
         detail = "it belongs to another team: choose a pool that this DAG may use"
         return Gate(name=f"pool {name}", verdict=Verdict.NEVER, detail=detail)
+    if pool.starts is not None and pool.has_slots(needs):
+        return _rate_gate(f"pool {name}", pool.starts, facts.ahead[0] if facts.ahead else 0)
     if needs > pool.total:
         detail = f"needs {needs}, has {counted(pool.total, 'slot')} in all"
         command = f"aiosched pools set {quote(name)} {needs}"
@@ -270,6 +278,15 @@ def _pool_gate(facts: TaskFacts) -> Gate:
     return Gate(
         name=f"pool {name}", verdict=Verdict.WAIT, detail=detail, holders=facts.pool_holders, commands=(command,)
     )  # fmt: skip
+
+
+def _rate_gate(name: str, starts: RecentStarts, ahead: int) -> Gate:
+    """The pool has room, but as much has started in it as its rate allows."""
+    turn = _EPOCH + timedelta(microseconds=starts.next_at(ahead))
+    who = f"the next start is at {stamp(turn)}"
+    if ahead:
+        who = f"{counted(ahead, 'task')} before it, so that it starts at {stamp(turn)} at the earliest"
+    return Gate(name=name, verdict=Verdict.WAIT, detail=f"{starts.summary}, its rate; {who}", opens_at=turn)
 
 
 def _parallelism_gate(facts: TaskFacts) -> Gate:

@@ -45,13 +45,13 @@ CLAIM: Final = f"""
                alive_until = NULL, is_announced = false, stop_grace = NULL
         RETURNING id, run_id, task_index, map_index, try_number
     )
-    SELECT name, slots, used, include_deferred, team, NULL::bigint AS run_id, NULL::int AS task_index,
+    SELECT name, slots, used, include_deferred, team, rate, NULL::bigint AS run_id, NULL::int AS task_index,
            NULL::int AS map_index, NULL::smallint AS try_number, NULL::bigint AS id
       FROM moved
      UNION ALL
-    SELECT NULL, NULL, {AS_EXPECTED}, NULL, NULL, {NUMBER}, NULL, NULL, NULL, NULL
+    SELECT NULL, NULL, {AS_EXPECTED}, NULL, NULL, NULL, {NUMBER}, NULL, NULL, NULL, NULL
      UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, run_id, task_index, map_index, try_number, id FROM given
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, run_id, task_index, map_index, try_number, id FROM given
 """
 
 
@@ -81,7 +81,7 @@ async def write_with_attempts(
         rows = await conn.fetch(CLAIM, *values, array_text(applied), *map(array_text, columns), bodies)
     except REFUSALS as error:
         raise await refused(conn, error, incarnation, instances, runs, deltas) from error
-    pools = {row["name"]: PoolRow(*tuple(row)[1:5]) for row in rows if row["name"] is not None}
-    ids = {AttemptKey(*tuple(row)[5:9]): row["id"] for row in rows if row["id"] is not None}
+    pools = {row["name"]: PoolRow(*tuple(row)[1:6]) for row in rows if row["name"] is not None}
+    ids = {AttemptKey(*tuple(row)[6:10]): row["id"] for row in rows if row["id"] is not None}
     (number,) = (row["run_id"] for row in rows if row["name"] is None and row["id"] is None)
     return Claimed(pools, ids, number)

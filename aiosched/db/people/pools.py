@@ -14,6 +14,7 @@ import msgspec
 
 from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
+from aiosched.core.slots.rates import parse_rate
 from aiosched.core.values.ids import check_new_name
 from aiosched.db.access.owners import check_team
 from aiosched.db.names.existing import IfExists, check_existing, exists_already
@@ -29,7 +30,10 @@ BELOW: Final = ("/queue", "/figures")  # addresses of the API below that of a po
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool. `slots` -1 is infinite, 0 blocks all tasks; `used` counts queued and running tasks' slots."""
+    """A pool. `slots` -1 is infinite, 0 blocks all tasks; `used` counts queued and running tasks' slots.
+
+    `rate` is how many attempts may start per period, such as 100/min; None: as many as fit.
+    """
 
     name: str
     slots: int
@@ -37,6 +41,7 @@ class Pool:
     include_deferred: bool
     description: str | None
     team: str | None = None  # whose DAGs may use it; None: all
+    rate: str | None = None
 
     @property
     def open(self) -> int | None:
@@ -56,7 +61,7 @@ class PoolChange:
         return self.before != self.after
 
 
-_COLUMNS: Final = "name, slots, used, include_deferred, description, team"
+_COLUMNS: Final = "name, slots, used, include_deferred, description, team, rate"
 
 LIST_POOLS: Final = f"SELECT {_COLUMNS} FROM pool WHERE name > $1 ORDER BY name LIMIT $2"
 GET_POOL: Final = f"SELECT {_COLUMNS} FROM pool WHERE name = $1"
@@ -64,11 +69,11 @@ LOCK_POOL: Final = f"{GET_POOL} FOR UPDATE"
 
 # One statement, so that two users who create the same pool at once do not conflict. The last parameter: create only.
 UPSERT_POOL: Final = f"""
-    INSERT INTO pool (name, slots, include_deferred, description, team) VALUES ($1, $2, $3, $4, $5)
+    INSERT INTO pool (name, slots, include_deferred, description, team, rate) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (name) DO UPDATE
        SET slots = excluded.slots, include_deferred = excluded.include_deferred, description = excluded.description,
-           team = excluded.team
-     WHERE NOT $6::boolean
+           team = excluded.team, rate = excluded.rate
+     WHERE NOT $7::boolean
     RETURNING {_COLUMNS}
 """
 
@@ -108,15 +113,18 @@ async def set_pool(
     include_deferred: bool | None = None,
     description: str | None = None,
     team: str | None = None,
+    rate: str | None = None,
     existing: IfExists = IfExists.OVERWRITE,
     requested_by: str,
     reason: str | None = None,
 ) -> PoolChange:
-    """Create or change a pool; None leaves a value unchanged (for a new pool: false, none). An empty `team` is none.
+    """Create or change a pool; None leaves a value unchanged (for a new pool: false, none).
+
+    An empty `team` or `rate` is none.
 
     Setting the current values changes and logs nothing. Wakes the schedulers, since tasks may fit now. Raises Refused
     for a name that is not 1 to 250 printable characters, for a new name that no address could name, for slots out of
-    range, for a team for default_pool, and as `existing` says; then NotFound, too.
+    range, for what is no rate, for a team for default_pool, and as `existing` says; then NotFound, too.
     """
     if not 1 <= len(name) <= 250 or not name.isprintable():
         raise Refused("A pool's name has 1 to 250 printable characters.")
@@ -126,6 +134,8 @@ async def set_pool(
         raise Refused(f"A pool has at most {MOST_SLOTS:,} slots, not {slots}; -1 is infinite.")
     if team and name == DEFAULT_POOL:
         raise Refused(f"{DEFAULT_POOL} is for the tasks of all teams: make a pool of its own for the team.")
+    if rate:
+        rate = str(parse_rate(rate))
     async with db.transaction() as conn:
         row = await conn.fetchrow(LOCK_POOL, name)
         before = None if row is None else Pool(*row)
@@ -137,8 +147,9 @@ async def set_pool(
         deferred = include_deferred if include_deferred is not None else bool(before and before.include_deferred)
         text = description if description is not None else (before.description if before else None)
         owner = (team or None) if team is not None else (before.team if before else None)
+        known = (rate or None) if rate is not None else (before.rate if before else None)
         await check_team(conn, owner)
-        row = await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text, owner, existing is IfExists.FAIL)
+        row = await conn.fetchrow(UPSERT_POOL, name, slots, deferred, text, owner, known, existing is IfExists.FAIL)
         if row is None:
             raise exists_already("pool", [name])
         change = PoolChange(before, Pool(*row))
@@ -171,7 +182,8 @@ async def delete_pool(db: Database, name: str, *, requested_by: str, reason: str
 
 
 async def _log(conn: DatabaseConnection, verb: str, change: PoolChange, requested_by: str, reason: str | None) -> None:
-    args = {"name": change.after.name, "slots": change.after.slots, "include_deferred": change.after.include_deferred}
+    after = change.after
+    args = {"name": after.name, "slots": after.slots, "include_deferred": after.include_deferred, "rate": after.rate}
     result = {"before": asdict(change.before) if change.before else None}
     documents = [msgspec.json.encode(document).decode() for document in (args, result)]
     by = actor()

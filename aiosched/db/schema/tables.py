@@ -283,6 +283,8 @@ XCOM: Final = Table(
     },
 )
 
+RATE_PATTERN: Final = "[1-9][0-9]{0,6}/([1-9][0-9]{0,4})?(s|min|h|day)"  # core/slots/rates.py
+
 POOL: Final = Table(
     "pool",
     {
@@ -293,9 +295,12 @@ POOL: Final = Table(
         "description": "text",
         "demands": "jsonb NOT NULL DEFAULT '{}'",  # waiting work, by incarnation
         "team": "text REFERENCES team (name)",  # NULL: for the DAGs of all teams
+        "rate": "text",  # most starts per period, as 100/min
+        "starts": "jsonb NOT NULL DEFAULT '[]'",  # the recent ones, if it has a rate (core/slots/rates.py)
     },
     Check("slots", "slots >= -1"),
     Check("used", "used >= 0"),
+    Check("rate", f"rate ~ '^{RATE_PATTERN}$'"),
     fillfactor=20,
 )
 

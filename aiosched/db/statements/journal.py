@@ -32,7 +32,9 @@ class PoolRow(NamedTuple):
     used: int
     include_deferred: bool = False  # whether tasks that defer keep their slots
     team: str | None = None  # whose DAGs may use it; None: all
+    rate: str | None = None  # most starts per period (core/slots/rates.py)
     demands: str = "{}"  # what schedulers wait for (db/statements/pool_demands.py)
+    starts: str = "[]"  # under lock: the recent ones, if it has a rate
     read_at: float = 0.0  # under lock: seconds since 1970 by PostgreSQL's clock
 
 
@@ -123,13 +125,14 @@ async def begin(conn: DatabaseConnection, incarnation: int) -> None:
 
 
 READ_POOLS: Final = """
-    SELECT name, slots, used, include_deferred, team, demands::text
+    SELECT name, slots, used, include_deferred, team, rate, demands::text
       FROM pool WHERE name = ANY($1::text[]) ORDER BY name
 """
 # The clock is read when all of them are locked: a locking SELECT would read it before it waits, one that sorts only
 # after.
 LOCK_POOLS: Final = """
-    SELECT name, slots, used, include_deferred, team, demands::text, extract(epoch FROM clock_timestamp())::float8
+    SELECT name, slots, used, include_deferred, team, rate, demands::text, starts::text,
+           extract(epoch FROM clock_timestamp())::float8
       FROM (SELECT * FROM pool WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE) AS locked
      ORDER BY name
 """
@@ -174,7 +177,7 @@ MOVED_POOLS: Final = f"""moved AS (
            SET used = least(p.used::bigint + m.delta, 2147483647)
           FROM fence, unnest(${_POOLS}::text::text[], ${_POOLS + 1}::text::int[]) AS m (name, delta)
          WHERE p.name = m.name AND (m.delta <= 0 OR p.slots < 0 OR p.used::bigint + m.delta <= p.slots)
-        RETURNING p.name, p.slots, p.used, p.include_deferred, p.team
+        RETURNING p.name, p.slots, p.used, p.include_deferred, p.team, p.rate
     )"""
 AS_EXPECTED: Final = f"""1 / (
         (SELECT count(*) FROM fence) * ((SELECT count(*) FROM changed) = ${_EXPECTED})::int
@@ -185,9 +188,9 @@ AS_EXPECTED: Final = f"""1 / (
 NUMBER: Final = "pg_current_xact_id()::text::bigint"
 WRITE: Final = f"""
     WITH {FENCED_INSTANCES}, {ENDED_RUNS}, {MOVED_POOLS}
-    SELECT name, slots, used, include_deferred, team FROM moved
+    SELECT name, slots, used, include_deferred, team, rate FROM moved
      UNION ALL
-    SELECT NULL, {NUMBER}, {AS_EXPECTED}, NULL, NULL
+    SELECT NULL, {NUMBER}, {AS_EXPECTED}, NULL, NULL, NULL
 """
 # The same for a batch of instances only, as in a chain: parts of a statement cost time even without rows.
 WRITE_INSTANCES: Final = f"""

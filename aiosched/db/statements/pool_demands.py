@@ -1,4 +1,4 @@
-"""Statements on `pool.demands`: what each scheduler waits for in a pool, by its incarnation.
+"""Statements on `pool.demands`: what each scheduler waits for in a pool, by its incarnation; and on `pool.starts`.
 
 Written and read under the lock of the pool's row, so a scheduler that assigns slots knows all of them. The values are
 JSON, `[overdue, weight, since, need, slots, serial]` with `since` in seconds since 1970 by PostgreSQL's clock; see
@@ -60,6 +60,28 @@ STORE_DEMANDS: Final = """
 async def store_demands(conn: DatabaseConnection, incarnation: int, demands: Mapping[str, str | None]) -> None:
     """Store what a scheduler waits for in these pools (None: nothing). Their rows are locked already."""
     await conn.execute(STORE_DEMANDS, str(incarnation), list(demands), list(demands.values()))
+
+
+READ_STARTS: Final = """
+    SELECT starts::text, extract(epoch FROM clock_timestamp())::float8 FROM pool WHERE name = $1 AND rate IS NOT NULL
+"""
+
+
+async def read_starts(conn: DatabaseConnection, pool: str) -> tuple[str, float] | None:
+    """The recent starts of a pool as stored, and the second since 1970 by PostgreSQL's clock; None without a rate."""
+    row = await conn.fetchrow(READ_STARTS, pool)
+    return None if row is None else (row[0], row[1])
+
+
+STORE_STARTS: Final = """
+    UPDATE pool AS p SET starts = s.starts::jsonb FROM unnest($1::text[], $2::text[]) AS s (name, starts)
+     WHERE p.name = s.name
+"""
+
+
+async def store_starts(conn: DatabaseConnection, starts: Mapping[str, str]) -> None:
+    """Store the recent starts of pools with a rate (core/slots/rates.py). Their rows are locked already."""
+    await conn.execute(STORE_STARTS, list(starts), list(starts.values()))
 
 
 # Pools are locked by name, as everywhere.

@@ -26,7 +26,7 @@ from aiosched.db.statements.deadlines import pause_failing, prune, store_deadlin
 from aiosched.db.statements.inbox import NewRequest, RequestResult, answer_requests, send_following
 from aiosched.db.statements.journal import Backend, PoolRow
 from aiosched.db.statements.outbox import insert_callbacks
-from aiosched.db.statements.pool_demands import store_demands
+from aiosched.db.statements.pool_demands import store_demands, store_starts
 from aiosched.db.statements.rendered_fields import store_labels, store_rendered
 from aiosched.db.statements.reports import delete_reports
 from aiosched.db.statements.runs import copy_instances
@@ -147,6 +147,8 @@ class Transaction:
             await store_labels(self.conn, tasks.labels)
         if batch.pools.demands:
             await store_demands(self.conn, self._incarnation, batch.pools.demands)
+        if batch.pools.starts:
+            await store_starts(self.conn, batch.pools.starts)
         if messages.read_reports and not messages.attempts:  # else it is done
             await delete_reports(self.conn, messages.read_reports)
         if messages.requests:

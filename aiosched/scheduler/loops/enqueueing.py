@@ -25,15 +25,17 @@ from aiosched.scheduler.slots.claiming import claim, claim_with_competitors, roo
 from aiosched.scheduler.slots.storing import check_pools
 
 _POOL_RETRY: Final = 0.5  # seconds until a pool in which peers may have freed slots is checked again
+_SHORTLY: Final = 0.001  # seconds; a clock may be that much behind the database's
 
 
 async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest unless woken."""
-    cache = session.cache
-    if not (cache.unstored.is_waiting or cache.work.room_changed) and _rest(session) is None:
-        return None
+    cache, work = session.cache, session.cache.work
+    is_due = bool(work.used_up) and _allow_starts(session)
+    if not (cache.unstored.is_waiting or work.room_changed or is_due or _polls(session)):
+        return _rest(session)
     started = time.perf_counter()
-    cache.work.room_changed = False
+    work.room_changed = False
     async with attributing(session), session.env.journal.batch(shared=session.membership.has_peers) as transaction:
         batch = await _decide(session, transaction)
         committed = await transaction.write(batch)
@@ -50,9 +52,12 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
     parallelism = env.settings.core.parallelism
     taken = len(env.attempts.in_flight) + len(session.context.held)
     open_slots = 0 if membership.draining else parallelism - taken
-    room = room_of(transaction.pools, freed, env.executor, open=open_slots, parallelism=parallelism)
+    locked = transaction.locks_pools
+    room = room_of(
+        transaction.pools, freed, env.executor, open=open_slots, parallelism=parallelism, knows_starts=locked
+    )
     now = env.clock.now()
-    if not transaction.locks_pools:
+    if not (locked and transaction.shared):
         batch = claim(cache, room, now, incarnation=env.incarnation, include_deferred=keeping)
     else:
         rows = {name: row for name, row in transaction.pools.items() if row is not None}
@@ -60,6 +65,9 @@ async def _decide(session: Session, transaction: Transaction) -> Changes:
         batch = claim_with_competitors(
             cache, room, now, fairness, rows, incarnation=env.incarnation, include_deferred=keeping
         )
+    if locked:
+        began = env.clock.monotonic()
+        cache.work.used_up = {name: began + seconds for name, seconds in batch.effects.next_starts.items()}
     if env.engines:
         batch.messages.attempts = attempts_for_engines(session, batch.effects.claimed)
     return batch
@@ -78,5 +86,24 @@ def attempts_for_engines(session: Session, claimed: Iterable[tuple[Board, Instan
 
 
 def _rest(session: Session) -> float | None:
-    """How long to rest unless woken: while tasks wait, pools are polled, since peers free slots without a notice."""
-    return _POOL_RETRY if session.membership.has_peers and session.cache.waiting.pools() else None
+    """How long to rest unless woken: until pools are polled, or the rate of one allows another start."""
+    rest = _POOL_RETRY if session.membership.has_peers and _polls(session) else None
+    if used_up := session.cache.work.used_up:
+        start = max(min(used_up.values()) - session.env.clock.monotonic(), _SHORTLY)
+        return start if rest is None else min(rest, start)
+    return rest
+
+
+def _polls(session: Session) -> bool:
+    """Whether pools are polled: tasks wait for more than an instant that is known, and peers free slots silently."""
+    used_up = session.cache.work.used_up
+    return session.membership.has_peers and any(name not in used_up for name in session.cache.waiting.pools())
+
+
+def _allow_starts(session: Session) -> bool:
+    """Whether the rates of pools allow other starts by now; their rows are read then."""
+    now, work = session.env.clock.monotonic(), session.cache.work
+    left = {name: at for name, at in work.used_up.items() if at > now}
+    is_due = len(left) < len(work.used_up)
+    work.used_up = left
+    return is_due

@@ -128,6 +128,7 @@ def _receive(session: Session, payload: str) -> None:
 def recheck_pools(session: Session) -> None:
     """A pool was changed, or another scheduler yielded slots to us: what waits may fit now."""
     session.env.journal.forget_pools()
+    session.cache.work.used_up.clear()
     session.has_more_room()
 
 

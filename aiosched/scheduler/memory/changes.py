@@ -66,6 +66,7 @@ class PoolChanges(msgspec.Struct, eq=False):
 
     deltas: dict[str, int] = {}  # of the slots that are used
     demands: dict[str, str | None] = {}  # ours; None: remove it (db/statements/pool_demands.py)
+    starts: dict[str, str] = {}  # the recent ones of pools with a rate (core/slots/rates.py)
 
 
 class MessageChanges(msgspec.Struct, eq=False):
@@ -96,6 +97,7 @@ class SideEffects(msgspec.Struct, eq=False):
     dropped: list[Report] = []  # reports that nobody needs, by decisions that this transaction stores
     triggers: list[tuple[Board, Instance]] = []  # instances whose trigger is to be handed out
     slots_left_to: set[int] = set()  # incarnations
+    next_starts: dict[str, float] = {}  # pools whose rate is used up while tasks wait -> seconds until another start
 
     @property
     def received(self) -> list[Report]:
@@ -116,7 +118,7 @@ class Changes(msgspec.Struct, eq=False):
     def needs_transaction(self) -> bool:
         """Whether it takes more than the one statement of the hot path."""
         more = self.tasks.needs_transaction or self.runs.needs_transaction
-        return bool(more or self.pools.demands or self.messages.needs_transaction)
+        return bool(more or self.pools.demands or self.pools.starts or self.messages.needs_transaction)
 
     @property
     def is_empty(self) -> bool:

@@ -51,5 +51,7 @@ class Worklists:
     backfilled: dict[str, None] = field(default_factory=dict)  # DAGs that may have uncompleted backfills
     assets: set[int] = field(default_factory=set)  # partitions with asset events that may trigger a run
     room_changed: bool = False  # something that waits for a slot might fit now
+    # pools whose rate is used up while tasks wait -> when it allows another start, in seconds of the monotonic clock
+    used_up: dict[str, float] = field(default_factory=dict)
     due_runs: Timers[str] = field(default_factory=Timers)  # DAG ids by their next run
     upcoming: UpcomingRuns = field(default_factory=UpcomingRuns)  # whose files are to be imported beforehand

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from aiosched.core.slots.allocation import ExecutorRoom, PoolRoom, Room
+from aiosched.core.slots.rates import RecentStarts
 from aiosched.core.values.messages import Executor
 from aiosched.db.statements.journal import PoolRow
 from aiosched.executors.executor_router import members_of
@@ -21,22 +22,32 @@ from aiosched.scheduler.memory.pool_fairness import PoolFairness
 
 
 def room_of(
-    pools: Mapping[str, PoolRow | None], freed: Mapping[str, int], executor: Executor, *, open: int, parallelism: int
+    pools: Mapping[str, PoolRow | None],
+    freed: Mapping[str, int],
+    executor: Executor,
+    *,
+    open: int,
+    parallelism: int,
+    knows_starts: bool,
 ) -> Room:
     """The room that a pass may allocate; slots that the same transaction gives back (`freed`) count as open.
 
-    `open` is how many more attempts this scheduler may run within its `parallelism`.
+    `open` is how many more attempts this scheduler may run within its `parallelism`. Unless it `knows_starts`, of
+    rows that are locked, nothing starts in pools with a rate.
     """
     executors: dict[str | None, ExecutorRoom] = {}
     for name, member in members_of(executor).items():
-        room = ExecutorRoom(name, member.open_slots, member.open_async_slots)
-        executors.setdefault(None, room)
-        executors[name] = room
+        slots = ExecutorRoom(name, member.open_slots, member.open_async_slots)
+        executors.setdefault(None, slots)
+        executors[name] = slots
     rooms: dict[str, PoolRoom] = {}
     for name, row in pools.items():
         if row is not None:
             free = row.slots - row.used + freed.get(name, 0) if row.slots >= 0 else 0
-            rooms[name] = PoolRoom(row.slots, free, row.include_deferred, row.team)
+            room = rooms[name] = PoolRoom(row.slots, free, row.include_deferred, row.team)
+            if row.rate is not None:
+                of_row = RecentStarts.of(row.rate, row.starts, row.read_at) if knows_starts else None
+                room.starts = of_row or RecentStarts.used_up(row.rate)
     return Room(pools=rooms, executors=executors, open=open, parallelism=parallelism)
 
 
@@ -63,6 +74,12 @@ def claim(
             claimed.append((board, instance))
     batch = cache.collect(include_deferred)
     batch.effects.claimed = claimed
+    for name, pool in room.pools.items():
+        if (starts := pool.starts) is not None:
+            if starts.has_changed:
+                batch.pools.starts[name] = starts.stored()
+            if (seconds := starts.wait) is not None:
+                batch.effects.next_starts[name] = seconds
     return batch
 
 

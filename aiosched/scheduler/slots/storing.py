@@ -27,7 +27,7 @@ async def store(session: Session) -> None:
 async def check_pools(session: Session, transaction: Transaction, *, claims: bool) -> tuple[set[str], dict[str, int]]:
     """Read the pools that the next batch touches; with `claims` also those that tasks wait for or just waited for.
 
-    With `claims` they are locked if other schedulers may compete for their slots.
+    With `claims` they are locked if other schedulers may compete for their slots, or starts of their rates are counted.
     Returns the names of those that include deferred tasks, and the slots that the batch gives back. There is no await
     between the last check and the return.
     """
@@ -36,10 +36,15 @@ async def check_pools(session: Session, transaction: Transaction, *, claims: boo
         keeping = {name for name, pool in transaction.pools.items() if pool is not None and pool.include_deferred}
         freed = cache.slots_given_back(keeping)
         wanted = {*cache.waiting.pools(), *session.membership.pool_fairness.published} if claims else set()
+        counted = {name for name in wanted if (row := transaction.pools.get(name)) is not None and row.rate is not None}
+        if counted and not transaction.shared:  # nobody else starts anything there
+            counted -= cache.work.used_up.keys()
         unknown = (freed.keys() | wanted) - transaction.pools.keys()
         if unknown:
             await transaction.check_pools(unknown)
-        elif claims and transaction.shared and not transaction.locks_pools and not _all_are_wide(session, transaction):
+        elif (claims and not transaction.locks_pools) and (
+            counted or (transaction.shared and not _all_are_wide(session, transaction))
+        ):
             await transaction.lock_pools()
         else:
             return keeping, freed

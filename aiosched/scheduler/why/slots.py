@@ -18,6 +18,7 @@ from aiosched.core.graph.spec import TaskSpec
 from aiosched.core.graph.weights import capped
 from aiosched.core.run.board import Instance
 from aiosched.core.slots.allocation import Candidate, ExecutorRoom, PoolRoom, Room, precedence
+from aiosched.core.slots.rates import RecentStarts
 from aiosched.core.values.messages import AttemptKey
 from aiosched.core.values.states import TaskState
 from aiosched.core.why.explanation import MOST_HOLDERS, Holder, seconds_since
@@ -25,6 +26,7 @@ from aiosched.db.people.pools import GET_POOL, Pool
 from aiosched.db.queries import why
 from aiosched.db.queries.why import Contender
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.statements.pool_demands import read_starts
 from aiosched.scheduler.memory.cache import StateCache
 from aiosched.scheduler.memory.version_reading import readable_versions
 
@@ -43,7 +45,10 @@ async def room_for(conn: DatabaseConnection, candidate: Candidate, figures: dict
     used = 0
     if row is not None:
         pool, used = Pool(*row), row["used"]
-        pools[pool.name] = PoolRoom(pool.slots, pool.open or 0, pool.include_deferred, team=pool.team)
+        room_of_pool = PoolRoom(pool.slots, pool.open or 0, pool.include_deferred, team=pool.team)
+        if pool.rate is not None and (starts := await read_starts(conn, pool.name)) is not None:
+            room_of_pool.starts = RecentStarts.of(pool.rate, *starts)
+        pools[pool.name] = room_of_pool
     executors: dict[str | None, ExecutorRoom] = {}
     figures = figures or {}
     for name, slots in figures.get("executor", {}).items():
@@ -81,11 +86,11 @@ async def competition(
     of_pool: Sequence[Contender] = ()
     of_dag: Sequence[Contender] = ()
     pool = room.pools.get(candidate.pool)
-    if pool is not None and room.pool_refusal(candidate.needs):
+    if pool is not None and not pool.has_slots(candidate.pool_slots) and room.pool_refusal(candidate.needs):
         of_pool = await why.holding_instances(conn)
     if candidate.dag.refusal(candidate.key.run, candidate.task, defers=candidate.defers):
         of_dag = await why.holding_instances(conn, candidate.dag.dag_id)
-    has_queue = pool is not None and pool.total >= 0
+    has_queue = pool is not None and (pool.total >= 0 or pool.starts is not None)
     waiting = await why.waiting_instances(conn) if has_queue else []
     notes: list[str] = []
     if (of_pool or of_dag or has_queue) and await why.more_run_than_are_read(conn):

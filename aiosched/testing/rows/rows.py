@@ -49,7 +49,7 @@ _OF_INSTANCE: Final = tuple(
 _STORED: Final = frozenset(
     {
         "instances", "expanded", "collapsed", "created", "tries", "xcoms", "forget_xcoms", "deferrals", "undeferred",
-        "changed", "deadlines", "kept_deadlines", "failing", "deltas", "demands",
+        "changed", "deadlines", "kept_deadlines", "failing", "deltas", "demands", "starts",
         "callbacks", "asset_events", "answers",
     }
 )  # fmt: skip
@@ -241,6 +241,9 @@ class Rows:
                 self.pools[name] = pool._replace(used=pool.used + delta)
         for name, demand in batch.pools.demands.items():
             self._demand(name, incarnation, demand)
+        for name, starts in batch.pools.starts.items():
+            if (known := self.pools.get(name)) is not None:
+                self.pools[name] = known._replace(starts=starts)
         for done in batch.tasks.tries:
             if done.key not in self.tries:
                 if self.keep_finished:

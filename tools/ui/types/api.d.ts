@@ -1325,20 +1325,30 @@ export interface components {
       step: number;
       until: string;
     };
-    /** @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run. */
+    /**
+     * @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run.
+     *
+     *     `rate` is the most attempts that start per period, such as `100/min`.
+     */
     PoolResource: {
       description: string | null;
       include_deferred: boolean;
       name: string;
       open: number | null;
+      rate: string | null;
       slots: number;
       team: string | null;
       used: number;
     };
-    /** @description The values to set; null leaves a value unchanged, and an empty team is none. */
+    /**
+     * @description The values to set; null leaves a value unchanged, and an empty team or rate is none.
+     *
+     *     A rate is a number of starts and a period in s, min, h or day: `100/min`, `5/30s`.
+     */
     PoolUpdate: {
       description?: string | null;
       include_deferred?: boolean | null;
+      rate?: string | null;
       reason?: string | null;
       slots: number;
       team?: string | null;

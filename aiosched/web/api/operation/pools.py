@@ -29,7 +29,10 @@ PoolName = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00]+
 
 
 class PoolResource(Resource):
-    """A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run."""
+    """A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run.
+
+    `rate` is the most attempts that start per period, such as `100/min`.
+    """
 
     name: str
     slots: int
@@ -38,15 +41,20 @@ class PoolResource(Resource):
     include_deferred: bool
     description: str | None
     team: str | None
+    rate: str | None
 
 
 class PoolUpdate(Body):
-    """The values to set; null leaves a value unchanged, and an empty team is none."""
+    """The values to set; null leaves a value unchanged, and an empty team or rate is none.
+
+    A rate is a number of starts and a period in s, min, h or day: `100/min`, `5/30s`.
+    """
 
     slots: Annotated[int, Field(ge=-1, lt=2**31)]
     include_deferred: bool | None = None
     description: Annotated[str | None, Field(max_length=1000, pattern=r"^[^\x00]*$")] = None
     team: Annotated[str | None, Field(max_length=250, pattern=r"^[^\x00]*$")] = None
+    rate: Annotated[str | None, Field(max_length=50, pattern=r"^[^\x00]*$")] = None
     reason: Annotated[str | None, Field(max_length=500, pattern=r"^[^\x00]*$")] = None
 
 
@@ -149,6 +157,7 @@ async def set_pool(
         include_deferred=body.include_deferred,
         description=body.description,
         team=body.team,
+        rate=body.rate,
         existing=existing,
         requested_by=visible.person.requested_by,
         reason=body.reason,

@@ -16,7 +16,7 @@ export function Pools() {
   return html`
     <${Page}
       title="Pools"
-      lead="A pool limits concurrency: a task instance holds slots while it is queued or running."
+      lead="A pool limits concurrency: a task instance holds slots while it is queued or running. A rate limits starts."
       actions=${
         html`<${Allowed} role="editor">
           <button class="button primary" onClick=${() => setOpen(["new"])}>

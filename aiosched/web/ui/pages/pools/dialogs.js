@@ -12,7 +12,10 @@ import { slots } from "./words.js";
  * @typedef {["new"] | ["edit" | "delete", Api["PoolResource"]] | ["slots", Api["PoolResource"], number]} Open
  */
 
-/** @typedef {{ name: string, slots: number | string, description: string, include_deferred: boolean }} Draft */
+/**
+ * @typedef {{ name: string, slots: number | string, rate: string, description: string, include_deferred: boolean }}
+ *   Draft
+ */
 
 /** @param {DialogProps & { pool: Api["PoolResource"], next: number }} props */
 export function ResizeDialog({ pool, next, onClose, onDone }) {
@@ -74,6 +77,7 @@ export function PoolDialog({ pool, onClose, onDone }) {
     /** @type {Draft} */ ({
       name: pool?.name ?? "",
       slots: pool?.slots ?? 8,
+      rate: pool?.rate ?? "",
       description: pool?.description ?? "",
       include_deferred: pool?.include_deferred ?? false,
     }),
@@ -95,6 +99,7 @@ export function PoolDialog({ pool, onClose, onDone }) {
         draft.slots === "" ? "SLOTS" : body.slots,
         body.description,
         body.include_deferred ? "--include-deferred" : "",
+        (body.rate || pool?.rate) && `--rate=${body.rate}`,
       )}
       onClose=${onClose}
       onDone=${onDone}
@@ -131,6 +136,18 @@ function Fields({ draft, set, isNew }) {
         onInput=${(e) => set({ slots: e.target.value })}
       />
       <span class="help">-1: unlimited, 0: nothing runs.</span>
+    </div>
+    <div class="field">
+      <label for="pool-rate">Rate</label>
+      <input
+        class="input"
+        id="pool-rate"
+        maxlength="50"
+        placeholder="100/min"
+        value=${draft.rate}
+        onInput=${(e) => set({ rate: e.target.value })}
+      />
+      <span class="help">Most starts per period: 100/min, 5/30s, 1000/day. Empty: no limit.</span>
     </div>
     <div class="field">
       <label for="pool-words">Description</label>

@@ -16,6 +16,7 @@ export function Pool({ pool, setOpen }) {
         <div class="row apart">
           <h2>
             ${pool.name} ${isFull(pool) && html`<${Tag} kind="warn">${pool.slots === 0 ? "closed" : "full"}<//>`}${" "}
+            ${pool.rate && html`<${Tag}>at most ${pool.rate}<//>`}${" "}
             ${pool.include_deferred && html`<${Tag}>deferred tasks keep their slots<//>`}
           </h2>
           <${Actions} pool=${pool} setOpen=${setOpen} />
