@@ -35,9 +35,9 @@ class Pool:
         self.started += [self.now] * taken
         return taken
 
-    def most(self, period: int, since: int = 0) -> int:
-        """The most starts in any period of that length, among those from `since`."""
-        known = [at for at in self.started if at >= since]
+    def most(self, period: int, first: int = 0) -> int:
+        """The most starts in any period of that length, from the `first` one."""
+        known = self.started[first:]
         return max((sum(at <= other < at + period for other in known) for at in known), default=0)
 
 
@@ -84,7 +84,7 @@ def test_an_edited_rate_holds_for_all_starts_that_it_remembers(
         if new is not None and new != pool.rate:
             if new.seconds > pool.rate.seconds:  # older starts are not in the log
                 known = max(known, pool.now - pool.rate.seconds * SECOND)
-            pool.rate, edited = new, pool.now
+            pool.rate, edited = new, len(pool.started)
         begin = max(pool.now - pool.rate.seconds * SECOND + 1, known + 1)
         before = sum(begin <= at for at in pool.started)
         taken = pool.pass_by(wanted)

@@ -128,6 +128,24 @@ async def test_a_log_that_cannot_be_read_lets_nothing_start_for_a_period(
         assert {attempt.task_id for attempt in it.executor.running.values()} == {"a", "t0"}
 
 
+async def test_after_the_clock_was_set_back_everything_waits_for_one_period_at_most(
+    dsn: str, clock: FakeClock, db: Database
+) -> None:
+    """The starts are in the database's future then."""
+    await make_pool(db, "2/h")
+    async with running(dsn, clock, callers("d", 3), safety_poll=1e6) as it:
+        await it.trigger("d", "r")
+        await let_time_pass(it, -30 * 86_400)
+        await set_pool(db, "api", 99, requested_by="me")  # have it looked at
+        await it.until(lambda: not it.session.cache.work.room_changed and it.session.cache.work.used_up, "a pass")
+        await it.settled()
+        assert len(it.executor.running) == 2
+
+        await let_time_pass(it, 3601)
+
+        assert len(it.executor.running) == 3
+
+
 async def db_execute(db: Database, statement: str) -> None:
     async with db.acquire() as conn:
         await conn.execute(statement)
