@@ -32,8 +32,9 @@ async def enqueue(session: Session) -> float | None:
     """One pass; returns how long to rest unless woken."""
     cache, work = session.cache, session.cache.work
     is_due = bool(work.used_up) and _allow_starts(session)
-    if not (cache.unstored.is_waiting or work.room_changed or is_due or _polls(session)):
-        return _rest(session)
+    has_work = cache.unstored.is_waiting or work.room_changed or is_due
+    if not has_work and not (session.membership.has_peers and _polls(session)):
+        return _rest(session) if work.used_up else None
     started = time.perf_counter()
     work.room_changed = False
     async with attributing(session), session.env.journal.batch(shared=session.membership.has_peers) as transaction:
@@ -95,9 +96,9 @@ def _rest(session: Session) -> float | None:
 
 
 def _polls(session: Session) -> bool:
-    """Whether pools are polled: tasks wait for more than an instant that is known, and peers free slots silently."""
+    """Whether pools are polled, as peers free slots silently: tasks wait for more than an instant that is known."""
     used_up = session.cache.work.used_up
-    return session.membership.has_peers and any(name not in used_up for name in session.cache.waiting.pools())
+    return any(name not in used_up for name in session.cache.waiting.pools())
 
 
 def _allow_starts(session: Session) -> bool:
