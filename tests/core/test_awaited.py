@@ -18,6 +18,7 @@ class Waiting:
     key: int
     backfill_id: int | None = None
     run_after: datetime = NOW
+    priority: int = 0
 
 
 def still(waits_for: int | None, group: int | None = None) -> WaitingRun:
