@@ -20,6 +20,7 @@ from aiosched.core.slots.allocation import (
     Room,
     TaskRoom,
 )
+from aiosched.core.slots.rates import RecentStarts
 from aiosched.core.slots.waiting import WaitingQueue
 from aiosched.core.values.messages import AttemptKey
 from tests.core.slot_builders import dag_room, line_up_again, needs, put_back, queue_of, reference_walk, room
@@ -32,6 +33,21 @@ def test_candidates_leave_in_order_of_precedence_and_arrival() -> None:
     assert queue.take(room(etl=3), 0.0).taken == [high, first, second]
     assert queue.take(room(etl=3), 0.0).taken == [low]
     assert len(queue) == 0
+
+
+def test_what_begins_in_its_trigger_needs_no_start_even_if_a_task_has_waited_too_long_for_one() -> None:
+    blocked, begins, later = needs(), needs(defers=True), needs(defers=True)
+    queue = WaitingQueue(limit=10)
+    queue.add(blocked)
+    queue.add(begins)
+
+    def without_starts() -> Room:
+        return room(etl=PoolRoom(4, 4, include_deferred=True, starts=RecentStarts.used_up("1/h")))
+
+    assert queue.take(without_starts(), 0.0).taken == [begins]
+    queue.add(later)
+    assert queue.take(without_starts(), 20.0).taken == [later]
+    assert queue.reason(blocked.key) == "pool 'etl': no start left, its rate is 1/h"
 
 
 def test_what_has_left_waits_for_no_garbage_collector() -> None:
