@@ -20,11 +20,10 @@ from aiosched.db.statements.inbox import RequestResult
 from aiosched.db.statements.journal import RunChange
 from aiosched.db.statements.outbox import WaitingCallback
 from aiosched.errors import FencedOut
-from aiosched.scheduler.concurrency.background import Background
 from aiosched.scheduler.effects import after_commit
 from aiosched.scheduler.memory.cache import StateCache
 from aiosched.scheduler.memory.changes import Changes, Committed, MessageChanges, RunChanges, SideEffects
-from aiosched.scheduler.session.session import Session
+from aiosched.scheduler.session.session import Background, Session
 from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
 
 NOWHERE = 1_000  # a partition that nobody owns

@@ -1,12 +1,12 @@
-"""Counts of attempts in flight: scheduler/memory/in_flight.py."""
+"""Counts of attempts in flight: scheduler/session/session.py."""
 
 from __future__ import annotations
 
 import pytest
 
 from aiosched.clock import FakeClock
-from aiosched.scheduler.memory import in_flight
-from aiosched.scheduler.memory.in_flight import InFlight
+from aiosched.scheduler.session import session
+from aiosched.scheduler.session.session import InFlight
 from tests.scheduler.harness import Running, dag, running, task
 
 
@@ -31,7 +31,7 @@ async def test_attempts_are_counted_by_state_and_their_slots_by_pool(dsn: str, c
 
 
 async def test_very_many_are_counted_less_often(dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_flight, "A_SECOND", 2)
+    monkeypatch.setattr(session, "A_SECOND", 2)
     async with running(dsn, clock, dag("d", *(task(f"t{number}") for number in range(10)))) as it:
         await it.trigger("d", "r")
         counts = InFlight()

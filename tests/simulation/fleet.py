@@ -28,9 +28,10 @@ from aiosched.scheduler.concurrency import slices, supervision
 from aiosched.scheduler.membership import incarnation
 from aiosched.scheduler.membership import lease as lease_module
 from aiosched.scheduler.membership.lease import Lease
-from aiosched.scheduler.memory import changed_runs, known_position
+from aiosched.scheduler.memory import known_position
 from aiosched.scheduler.partitions import ownership
 from aiosched.scheduler.service import Scheduler
+from aiosched.scheduler.session import session
 from tests.simulation.history import Began, CallbackRan, Ended, Handed, History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.network import ModelledDatabase, Network
@@ -94,7 +95,7 @@ def virtual_time(loop: VirtualLoop) -> Iterator[None]:
             incarnation,
             ownership,
             lease_statements,
-            changed_runs,
+            session,
             supervision,
             slices,
         ):

@@ -7,25 +7,176 @@ follows a commit is in effects/after_commit.py.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections import deque
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Final, Protocol
 
-from aiosched.scheduler.concurrency.background import Background
-from aiosched.scheduler.concurrency.locks import Locks
-from aiosched.scheduler.concurrency.wakeup import Wakeups
+from aiosched.core.run.board import Board
+from aiosched.core.values.states import TaskState
+from aiosched.db.statements.run_changes import WATCH_SECONDS
+from aiosched.scheduler.attempts.attempts import Attempts
+from aiosched.scheduler.concurrency.period import Period
+from aiosched.scheduler.concurrency.wakeup import Wakeup, Wakeups
 from aiosched.scheduler.memory.cache import StateCache
-from aiosched.scheduler.memory.changed_runs import ChangedRuns
 from aiosched.scheduler.memory.changes import Changes
 from aiosched.scheduler.memory.decision_context import DecisionContext
-from aiosched.scheduler.memory.fleet import Membership, Notifications
-from aiosched.scheduler.memory.in_flight import InFlight
-from aiosched.scheduler.memory.lazy_starts import LazyStarts
 from aiosched.scheduler.memory.outbox import Outbox
 from aiosched.scheduler.memory.pool_fairness import PoolFairness
 from aiosched.scheduler.memory.trigger_queue import TriggerQueue
 from aiosched.scheduler.session.environment import SchedulerEnvironment
+
+logger = logging.getLogger(__name__)
+
+_LAZY_SECONDS: Final = 0.25
+A_SECOND: Final = 10_000  # attempts that may be walked, on average
+
+
+@dataclass(slots=True)
+class Locks:
+    """What synchronises the loops: one lock and three events."""
+
+    ownership: asyncio.Lock = field(default_factory=asyncio.Lock)  # held to create runs, and to load or give away DAGs
+    loaded: asyncio.Event = field(default_factory=asyncio.Event)  # set while no partitions are being loaded
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # set once the session's partitions are loaded
+    progress: asyncio.Event = field(default_factory=asyncio.Event)  # set after each commit and each check
+
+
+@dataclass(slots=True)
+class Background:
+    """Short fire-and-forget tasks that run beside the loops; their failures are logged."""
+
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run `work` as a task called `name`."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.warning("%s: %s", task.get_name(), error)
+
+
+@dataclass(slots=True)
+class Membership:
+    """The place of this scheduler in the fleet."""
+
+    pool_fairness: PoolFairness  # towards other schedulers that need slots of the same pools
+    draining: bool = False  # it claims and creates nothing more
+    keeps_until: float = 0.0  # the monotonic second: a view of the fleet from before takes no partition away
+    has_peers: bool = False
+    gained_at: float = 0.0  # the monotonic second at which partitions were acquired last
+    given_back: dict[int, float] = field(default_factory=dict)  # partitions released, at this monotonic second
+
+
+@dataclass(slots=True)
+class Notifications:
+    """What was announced by NOTIFY and not read yet."""
+
+    changed_dags: set[int] = field(default_factory=set)  # partitions with changed DAGs
+    reload_from: float = 0.0  # the monotonic second from which on they may be read again
+    has_requests: bool = True  # there may be requests in the inbox
+    has_reports: bool = False  # other schedulers, or workers on engines, have sent reports
+    safety_poll: Period = field(default_factory=Period)  # of reading everything, in case a notification was lost
+
+
+@dataclass(slots=True)
+class ChangedRuns:
+    """Which runs have changed since the last broadcast to browsers, while a browser watches."""
+
+    wakeup: Wakeup
+    changed: set[int] = field(default_factory=set)  # keys of runs
+    until: float = 0.0  # monotonic second until which browsers watch
+
+    def wanted(self) -> None:
+        """A web server has announced that a browser watches."""
+        self.until = time.monotonic() + WATCH_SECONDS
+
+    def add_batch(self, batch: Changes) -> None:
+        """Remember the runs that a committed batch has changed."""
+        if time.monotonic() <= self.until:
+            self.add_runs(change.run_id for change in batch.tasks.instances)
+            self.add_runs(change.id for change in batch.runs.changed)
+
+    def add_runs(self, keys: Iterable[int]) -> None:
+        """Remember runs whose rows were changed by a separate commit."""
+        if time.monotonic() <= self.until:
+            self.changed.update(keys)
+            if self.changed:
+                self.wakeup.wake()
+
+
+@dataclass(slots=True)
+class LazyStarts:
+    """Starts of attempts that wait briefly for another commit; one that none includes gets its own."""
+
+    cache: StateCache
+    enqueueing: Wakeup
+    _boards: dict[Board, None] = field(default_factory=dict)
+    _timer: asyncio.TimerHandle | None = None
+
+    def add(self, board: Board) -> None:
+        """The board has starts to store."""
+        self._boards[board] = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LAZY_SECONDS, self._store)
+
+    def cancel(self) -> None:
+        """Store nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _store(self) -> None:
+        self._timer = None
+        boards, self._boards = self._boards, {}
+        for board in boards:
+            if board.effects.rows.lazy and board.run.key in self.cache.boards:
+                self.cache.unstored.dirty[board] = None
+        if self.cache.unstored.dirty:
+            self.enqueueing.wake()
+
+
+@dataclass(slots=True)
+class InFlight:
+    """How many attempts are in flight, by state and by pool, as of `at` (a monotonic second): figures of a scheduler.
+
+    Counting walks all of them. So the more there are the less often they are counted.
+    """
+
+    at: float = 0.0
+    walked: int = 0
+    queued: int = 0
+    running: int = 0
+    oldest_queued: float | None = None  # since this monotonic second
+    pools: dict[str, dict[str, int]] = field(default_factory=dict)  # slots, by pool and state
+
+    def count(self, attempts: Attempts, cache: StateCache, now: float) -> None:
+        """Count again, unless the last counting was expensive and is not old."""
+        if now - self.at < self.walked / A_SECOND - 1.0:
+            return
+        self.at, self.walked = now, len(attempts.in_flight)
+        self.queued = self.running = 0
+        self.oldest_queued, self.pools = None, {}
+        for key, since in attempts.in_flight.items():
+            if (found := cache.find(key)) is None:
+                continue
+            board, instance = found
+            task = board.graph.tasks[key.task_index]
+            slots = self.pools.setdefault(task.pool, {"queued": 0, "running": 0})
+            if instance.state is TaskState.QUEUED:
+                self.queued += 1
+                slots["queued"] += task.pool_slots
+                self.oldest_queued = since if self.oldest_queued is None else min(self.oldest_queued, since)
+            else:
+                self.running += 1
+                slots["running"] += task.pool_slots
 
 
 class CommitTracing(Protocol):
