@@ -8,6 +8,7 @@ migrated.
 from __future__ import annotations
 
 from alembic import op
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from aiosched.db.schema.functions import STATEMENTS
 from aiosched.db.schema.schema import metadata
@@ -20,6 +21,10 @@ depends_on = None
 
 def upgrade() -> None:
     for table in metadata.sorted_tables:
-        op.get_context().impl.create_table(table)
+        op.execute(CreateTable(table))
+        for index in sorted(
+            table.indexes, key=lambda index: str(index.name)
+        ):  # a set; between equals the first is used
+            op.execute(CreateIndex(index))
     for statement in STATEMENTS:
         op.execute(statement)
