@@ -282,8 +282,10 @@ class Scheduler:
             await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
             ready = asyncio.create_task(self._ready.wait())
-            await asyncio.wait((ready, self._life), return_when=asyncio.FIRST_COMPLETED)
-            ready.cancel()
+            try:
+                await asyncio.wait((ready, self._life), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ready.cancel()
             if self._life.done():
                 await self._life
         except BaseException:
