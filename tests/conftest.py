@@ -38,7 +38,7 @@ from aiosched.db.server.installations import binaries
 from aiosched.db.server.migrate import migrate
 from aiosched.errors import DatabaseError
 from aiosched.web.auth import passwords
-from tests import tiers, warm
+from tests import left_tasks, tiers, warm
 from tests.databases import TEMPLATE, Server, server_at
 from tests.engines.brokers import rabbitmq, redis  # noqa: F401  fixtures
 from tests.parsing.kept_supervisors import KeptSupervisors
@@ -313,6 +313,21 @@ def kept_supervisors(supervisors: KeptSupervisors, monkeypatch: pytest.MonkeyPat
 def clock() -> FakeClock:
     """A clock that stands at the beginning of 2026."""
     return FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture(scope="session")
+async def loop_of_tests() -> asyncio.AbstractEventLoop:
+    """The event loop of all tests, which knows whose tasks are on it."""
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(left_tasks.make)
+    return loop
+
+
+@pytest.fixture(autouse=True)
+def a_test_leaves_no_tasks(loop_of_tests: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Nothing that a test or one of its own fixtures began goes on beside the next test."""
+    with left_tasks.none_left(loop_of_tests):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -83,3 +83,7 @@ class AgentEngine:
     async def close(self) -> None:
         """End all workers."""
         await asyncio.gather(*(agent.stop(0.0) for agent in self.agents))
+        left = [task for tasks in self._running.values() for task in tasks]  # they report to servers that are lost
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left)
