@@ -30,7 +30,7 @@ from aiosched.scheduler.memory.pool_fairness import PoolFairness
 from aiosched.scheduler.memory.trigger_queue import TriggerQueue
 from aiosched.scheduler.session.environment import SchedulerEnvironment
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _LAZY_SECONDS: Final = 0.25
 A_SECOND: Final = 10_000  # attempts that may be walked, on average
