@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from aiosched.airflow.finder import ROOT, AirflowFinder, install
+from aiosched.airflow.finder import AirflowFinder, install
 from aiosched.authoring.base.settings import AuthoringDefaults, defaults, use_defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.loader import LoadedFile, load_file
+from tests.undone_imports import undone_imports
 
 
 def load(folder: Path, code: str, name: str = "file.py") -> LoadedFile:
@@ -43,10 +44,7 @@ def using(settings: AuthoringDefaults) -> Iterator[None]:
 @contextmanager
 def clean_imports() -> Iterator[None]:
     """Undo what loading files adds to this process."""
-    path, modules, finders = list(sys.path), set(sys.modules), list(sys.meta_path)
-    yield
-    sys.path[:] = path
+    finders = list(sys.meta_path)
+    with undone_imports():
+        yield
     sys.meta_path[:] = [one for one in finders if not isinstance(one, AirflowFinder)]
-    for name in set(sys.modules) - modules:
-        if not name.startswith("aiosched.") or name.partition(".")[0] == ROOT:
-            del sys.modules[name]

@@ -15,6 +15,7 @@ import pytest
 from aiosched.authoring.dag.loader import LoadedFile, load_file, may_define_dags, module_name
 from aiosched.core.graph.spec import encode_spec
 from aiosched.errors import DagError, DuplicateTaskError
+from tests.undone_imports import undone_imports
 
 WITH = "from aiosched import DAG, dag, task, EmptyOperator\n"
 
@@ -22,12 +23,8 @@ WITH = "from aiosched import DAG, dag, task, EmptyOperator\n"
 @pytest.fixture(autouse=True)
 def clean_imports() -> Iterator[None]:
     """Undo what loading adds to this process."""
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if not name.startswith("aiosched."):
-            del sys.modules[name]
+    with undone_imports():
+        yield
 
 
 def load(folder: Path, code: str, name: str = "file.py") -> LoadedFile:

@@ -17,6 +17,7 @@ from aiosched.authoring.plugins import loading
 from aiosched.authoring.plugins.loading import LoadedPlugins, load_plugins
 from aiosched.errors import SkipTask
 from aiosched.executors.dag_test import run_dag_test
+from tests.undone_imports import undone_imports
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +26,8 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(loading, "_loaded", {})
     monkeypatch.setattr(loading, "_current", LoadedPlugins())
     monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
-    before, path = set(sys.modules), list(sys.path)
-    yield
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-    sys.path[:] = path
+    with undone_imports():
+        yield
 
 
 def folder_of(tmp_path: Path, **files: str) -> str:
