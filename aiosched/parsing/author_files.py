@@ -7,6 +7,7 @@ could not go, whatever it is exchanged for, and a reader that is held up is ende
 from __future__ import annotations
 
 import asyncio
+import codecs
 import errno
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -25,6 +26,8 @@ from aiosched.parsing.module_texts import read_texts
 T = TypeVar("T")
 
 PATIENCE: Final = 600.0  # seconds for one answer
+
+codecs.lookup("cp437")  # of names in archives, before the rights: another user may not be able to read Python's files
 
 _user: OtherUser | None = None  # in the process of its own
 

@@ -106,7 +106,7 @@ class options_of(Generic[P, R]):
             chosen = {name: defaults[name] if value is None else value for name, value in bound.items()}
             self._fill(first, chosen, arguments)
             if "conf" in chosen:
-                chosen["conf"] = with_types("conf", chosen["conf"])
+                chosen["conf"] = with_types(f"{method.__name__}: conf", chosen["conf"])
             return method(*first.values(), kind(**(self._defaults | chosen)))
 
         with_options.__signature__ = signature  # type: ignore[attr-defined]  # read by `inspect`, so by help and docs
