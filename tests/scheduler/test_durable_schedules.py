@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import ParamSpec
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.dag_schedules import Firing, due_schedules, fire_schedules
 from aiosched.errors import DagError, NotFound, Refused
@@ -57,6 +58,30 @@ async def test_many_on_one_dag_that_are_due_at_once(it: Running, monkeypatch: py
     assert await it.fetch("SELECT count(*), count(DISTINCT conf::text) FROM dag_run") == [(100, 100)]
     assert len(await it.scheduler.schedules()) == 100
     assert {each.next_at for each in await it.scheduler.schedules("d")} == {None}
+
+
+async def test_what_was_missed_with_large_confs_is_caught_up_with_in_bounded_statements(
+    it: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedules, "_MOST_BYTES", 9_000)
+    sizes = list[int]()
+
+    async def fire(conn: DatabaseConnection, firings: Sequence[Firing]) -> None:
+        sizes.append(sum(len(one.schedule.conf) * len(one.instants) for one in firings))
+        await fire_schedules(conn, firings)
+
+    monkeypatch.setattr(schedules, "fire_schedules", fire)
+    conf = {"text": "x" * 1000}
+    for name in ("a", "b", "c", "d"):
+        await it.scheduler.schedule("d", name, cron="0 * * * *", start=NEW_YEAR + HOUR, catchup=True, conf=conf)
+    await it.scheduler.schedule("d", "huge", at=NEW_YEAR + HOUR, conf={"text": "x" * 20_000})
+    await it.advance(12 * 3600)
+
+    assert set(await it.runs("d")) == runs_at("huge", 1).union(*(runs_at(one, *range(1, 13)) for one in "abcd"))
+    small = [size for size in sizes if size < 20_000]
+    assert max(small) <= 9_000 + 4 * 1_100
+    assert len(small) >= 6
+    assert {one.error for one in await it.scheduler.schedules("d")} == {None}
 
 
 async def test_it_is_paused_changed_and_removed(it: Running) -> None:
@@ -112,7 +137,7 @@ async def test_two_schedulers_that_both_see_it_due_start_one_run(it: Running, db
     await it.scheduler.schedule("d", "n", at=NEW_YEAR + HOUR)
     at = NEW_YEAR + HOUR
     async with db.acquire() as one, db.acquire() as two:
-        (seen,) = await due_schedules(one, range(64), at, limit=10)
+        (seen,) = await due_schedules(one, range(64), at, limit=10, most_bytes=10_000)
         await asyncio.gather(*(fire_schedules(conn, [Firing(seen, [at], None)]) for conn in (one, two)))
         assert await one.fetchval("SELECT count(*) FROM request WHERE verb = 'trigger'") == 1
         await fire_schedules(two, [Firing(seen, [at], None)])  # even later

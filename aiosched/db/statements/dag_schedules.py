@@ -116,15 +116,22 @@ _FROM_ACTIVE: Final = """
       FROM dag_schedule AS s JOIN dag AS d ON d.dag_id = s.dag_id
      WHERE s.partition = ANY($1::smallint[]) AND s.next_at IS NOT NULL AND NOT s.is_paused AND NOT d.is_paused
        AND NOT d.is_stale"""
-DUE_SCHEDULES: Final = f"SELECT {_COLUMNS}{_FROM_ACTIVE} AND s.next_at <= $2 ORDER BY s.next_at LIMIT $3"
+DUE_SCHEDULES: Final = f"""
+    SELECT {_COLUMNS}
+      FROM (SELECT s.*, octet_length(s.conf::text) AS own, sum(octet_length(s.conf::text)) OVER most AS all_up_to_it
+            {_FROM_ACTIVE} AND s.next_at <= $2
+            WINDOW most AS (ORDER BY s.next_at, s.id ROWS UNBOUNDED PRECEDING)
+            ORDER BY s.next_at, s.id LIMIT $3) AS s
+     WHERE s.all_up_to_it - s.own < $4
+     ORDER BY s.next_at, s.id"""
 NEXT_SCHEDULE: Final = f"SELECT min(s.next_at){_FROM_ACTIVE} AND ($2::timestamptz IS NULL OR s.next_at > $2)"
 
 
 async def due_schedules(
-    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, limit: int
+    conn: DatabaseConnection, partitions: Collection[int], now: datetime, *, limit: int, most_bytes: int
 ) -> list[StoredSchedule]:
-    """The schedules of these partitions that are due, the longest due first."""
-    return [_schedule(row) for row in await conn.fetch(DUE_SCHEDULES, list(partitions), now, limit)]
+    """The schedules of these partitions that are due, the longest due first; of more than so many bytes of conf one."""
+    return [_schedule(row) for row in await conn.fetch(DUE_SCHEDULES, list(partitions), now, limit, most_bytes)]
 
 
 async def next_schedule(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from aiosched.core.creation.durable_schedules import due_instants
+from aiosched.core.creation.durable_schedules import MOST_AT_ONCE, due_instants
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.dag_schedules import (
     Firing,
@@ -28,6 +28,8 @@ from aiosched.scheduler.session.session import Session
 logger: logging.Logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 500  # schedules
+_MOST_BYTES: Final = 8_000_000  # of the confs that are read, and of those in a statement beyond one for each schedule
+_REST_OF_REQUEST: Final = 200  # bytes
 
 
 async def fire_due(session: Session) -> float | None:
@@ -42,12 +44,12 @@ async def fire_due(session: Session) -> float | None:
         at = await next_schedule(conn, partitions)
         if at is None or at > now:
             return every if at is None else min(max((at - now).total_seconds(), 0.001), every)
-        due = await due_schedules(conn, partitions, now, limit=_AT_ONCE)
+        due = await due_schedules(conn, partitions, now, limit=_AT_ONCE, most_bytes=_MOST_BYTES)
 
         async def fire(firings: Sequence[Firing]) -> None:
             await _fire(conn, firings, now)
 
-        firings = [firing_of(one, now) for one in due]
+        firings = [firing_of(one, now, _MOST_BYTES // len(due)) for one in due]
         stuck = await spare_others("firing", firings, lambda one: " ".join(one.schedule[:2]), fire)
         at = await next_schedule(conn, partitions, after=now) if stuck else now
     session.notifications.has_requests = True
@@ -67,10 +69,11 @@ async def _fire(conn: DatabaseConnection, firings: Sequence[Firing], now: dateti
         logger.error("the schedule %s failed: %s", schedule.name, said, extra={"dag_id": schedule.dag_id})
 
 
-def firing_of(schedule: StoredSchedule, now: datetime) -> Firing:
-    """What a schedule does now. One that cannot be computed stops, and says why."""
+def firing_of(schedule: StoredSchedule, now: datetime, most_bytes: int = _MOST_BYTES) -> Firing:
+    """What a schedule does now, in requests of about so many bytes. One that cannot be computed stops, and says why."""
+    most = max(1, min(MOST_AT_ONCE, most_bytes // (len(schedule.conf) + _REST_OF_REQUEST)))
     try:
-        found = due_instants(schedule.terms, schedule.last_at, now)
+        found = due_instants(schedule.terms, schedule.last_at, now, most)
         return Firing(schedule, found.instants, found.next_at)
     except Exception as error:  # also of a row that was edited by hand
         logger.error("the schedule %s has stopped: %s", schedule.name, error, extra={"dag_id": schedule.dag_id})
