@@ -8,6 +8,7 @@ Source: the semantics reference, section 38.3.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -89,9 +90,18 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
 """aiosched's class -> name -> the remedy. Without it, what the task does would be different, so a value is refused."""
 
 
+NUMBERS: Final = frozenset(
+    {
+        "concurrency", "max_active_runs", "max_active_tasks", "max_active_tis_per_dag", "max_active_tis_per_dagrun",
+        "pool_slots", "priority_weight", "retries", "task_concurrency",
+    }
+)  # fmt: skip
+"""Whole numbers that variables and YAML files often have as text, or as `2.0`."""
+
+
 def translated(kind: str, given: Mapping[str, Any], where: Location | None) -> dict[str, Any]:
     """The arguments that aiosched's class `kind` takes. Raises DagError; see the module."""
-    arguments = dict(given)
+    arguments = _with_numbers(given, where)
     for old, new in RENAMED.get(kind, {}).items():
         if old in arguments:
             value = arguments.pop(old)
@@ -112,8 +122,22 @@ def translated(kind: str, given: Mapping[str, Any], where: Location | None) -> d
 
 def default_args(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """`given`, and the values with old names of all tasks under their new names."""
-    found = {new: given[old] for old, new in RENAMED["BaseOperator"].items() if old in given and new not in given}
-    return {**given, **found} if found else given
+    numbers = _with_numbers(given, None)
+    found = {new: numbers[old] for old, new in RENAMED["BaseOperator"].items() if old in given and new not in given}
+    return {**numbers, **found}
+
+
+def _with_numbers(given: Mapping[str, Any], where: Location | None) -> dict[str, Any]:
+    """`given`, with whole numbers that are texts or floats as numbers; what is no number is left to be refused."""
+    arguments = dict(given)
+    for name in NUMBERS & arguments.keys():
+        value = arguments[name]
+        if isinstance(value, str | float):
+            with contextlib.suppress(ValueError, OverflowError):
+                if (number := float(value)).is_integer():
+                    arguments[name] = int(number)
+                    warn_once(f"{name}={value!r} is taken as {int(number)}: write a whole number.", where)
+    return arguments
 
 
 def _serializer(arguments: dict[str, Any], where: Location | None) -> None:

@@ -177,3 +177,42 @@ async def test_conf_variables_and_extras_keep_their_types(dsn: str, tmp_path: Pa
         async with scheduler.db.acquire() as conn:
             reasons = await conn.fetch("SELECT reason FROM task_instance WHERE reason IS NOT NULL")
         assert state == "success", reasons
+
+
+SETTING_DEFAULTS = """
+from aiosched import Variable, dag, task
+from aiosched.errors import NotFound
+
+@dag(schedule=None)
+def defaults():
+    @task
+    def look():
+        Variable.set("region", "eu")
+        assert Variable.setdefault("region", "us") == "eu"
+        assert Variable.setdefault("limits", {"cpu": 2}, deserialize_json=True) == {"cpu": 2}
+        assert Variable.get("limits", deserialize_json=True) == {"cpu": 2}
+        Variable.update("region", "asia")
+        assert Variable.get("region") == "asia"
+        for wrong, error in ((lambda: Variable.update("nowhere", "x"), NotFound),
+                             (lambda: Variable.setdefault("nothing", None), ValueError)):
+            try:
+                wrong()
+            except error as said:
+                assert "nowhere" in str(said) or "nothing" in str(said), said
+            else:
+                raise AssertionError(error)
+
+    look()
+
+defaults()
+"""
+
+
+async def test_variables_get_defaults_and_only_what_exists_is_updated(dsn: str, tmp_path: Path) -> None:
+    settings = Settings()
+    settings.secrets.fernet_keys, settings.core.home = new_key(), tmp_path / "home"
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "d.py").write_text(SETTING_DEFAULTS)
+    async with Scheduler(dsn=dsn, dags_folder=tmp_path / "dags", executor="inline", settings=settings) as scheduler:
+        run = await scheduler.trigger("defaults")
+        assert await run.wait(PATIENCE, raise_on_failure=True) == "success"

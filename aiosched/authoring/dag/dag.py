@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from aiosched.authoring.base.dates import optional_aware
-from aiosched.authoring.dag import serialize
+from aiosched.authoring.dag import instants, serialize
 from aiosched.authoring.dag.contents import DagContents
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import DagSpec
@@ -38,6 +38,27 @@ class DAG(DagContents):
         The runs of a custom timetable are listed as of `now`, by default the system clock.
         """
         return serialize.to_spec(self, now=now or SystemClock().now())
+
+    @property
+    def schedule_interval(self) -> Any:
+        """The schedule as it was given, under the name that Airflow 1.10 and 2 have."""
+        return self.schedule
+
+    @property
+    def concurrency(self) -> int:
+        """`max_active_tasks`, under the name that Airflow 1.10 has."""
+        return self.max_active_tasks
+
+    def following_schedule(self, dttm: datetime) -> datetime | None:
+        """The first logical date after an aware instant."""
+        return instants.following(self.timetable_at(dttm), dttm)
+
+    def previous_schedule(self, dttm: datetime) -> datetime | None:
+        """The last logical date before an aware instant."""
+        return instants.previous(self.timetable_at(dttm), dttm)
+
+    def cli(self) -> None:
+        """Nothing: Airflow's files call it at their end, when Python runs them. Use `aiosched dags test`."""
 
     def test(
         self,

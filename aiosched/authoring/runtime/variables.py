@@ -51,6 +51,23 @@ class Variable:
         await services.acall(VARIABLE.name, **_setting(key, value, description, serialize_json))
 
     @staticmethod
+    def setdefault(key: str, default: Any, description: str | None = None, deserialize_json: bool = False) -> Any:
+        """The variable, as `get`; a missing one is stored with `default` first, which cannot be None."""
+        found = Variable.get(key, None, deserialize_json)
+        if found is not None:
+            return found
+        if default is None:
+            raise ValueError(f"The variable {key!r} is missing, and setdefault has no value for it: give one.")
+        Variable.set(key, default, description, serialize_json=deserialize_json)
+        return default
+
+    @staticmethod
+    def update(key: str, value: Any, serialize_json: bool = False) -> None:
+        """As `set`, for a variable that exists. Raises NotFound."""
+        Variable.get(key)
+        Variable.set(key, value, serialize_json=serialize_json)
+
+    @staticmethod
     def delete(key: str) -> None:
         """Delete a variable from the database; raises NotFound."""
         in_a_task(VARIABLE, key, "deleted").call(VARIABLE.name, delete=key)

@@ -235,6 +235,16 @@ class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
         self.task_id: str = task_id
         self._join(dag, task_group)
 
+    @staticmethod
+    def xcom_push(context: Any, key: str, value: Any, execution_date: Any = None) -> None:
+        """`context["ti"].xcom_push(key, value)`, as operators of Airflow 1.10 and 2 call it."""
+        context["ti"].xcom_push(key, value)
+
+    @staticmethod
+    def xcom_pull(context: Any, task_ids: Any = None, dag_id: str | None = None, **options: Any) -> Any:
+        """`context["ti"].xcom_pull(…)`, as operators of Airflow 1.10 and 2 call it."""
+        return context["ti"].xcom_pull(task_ids=task_ids, dag_id=dag_id, **options)
+
     def _join(self, dag: Dag | None, group: Group | None) -> None:
         """Join the given DAG and group, or those of the innermost `with`."""
         where = self._origin
