@@ -227,6 +227,16 @@ class NotFound(AioschedError):
     exit_code = 3
 
 
+class NoVariable(NotFound, KeyError):
+    """No such variable. `except KeyError` of Airflow's files catches it, too."""
+
+    __str__ = Exception.__str__  # KeyError shows the repr
+
+
+class VariableNotJson(AioschedError, ValueError):
+    """A variable that is to be read as JSON is none. Airflow raises a ValueError there."""
+
+
 class Refused(AioschedError):
     """The current state forbids the request; the message says how to make it possible."""
 

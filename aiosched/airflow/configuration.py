@@ -12,11 +12,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from aiosched.airflow.objects.failures import AirflowConfigException
 from aiosched.airflow.objects.loading import import_string
 from aiosched.airflow.utils.strings import FALSE_LIKE_VALUES, TRUE_LIKE_VALUES
 from aiosched.authoring.base.settings import defaults
 from aiosched.config import Settings, load_settings
-from aiosched.errors import AioschedError
 from aiosched.providers import setting_defaults
 
 __all__ = [  # noqa: F822 - two of them are made on demand
@@ -92,7 +92,7 @@ class Configuration:
         if fallback is not _MISSING:
             return fallback
         variable = _variable(section, key)
-        raise AioschedError(
+        raise AirflowConfigException(
             f"conf.get({section!r}, {key!r}): aiosched has no such setting. Give a fallback=, or set {variable}."
         )
 
@@ -129,7 +129,7 @@ class Configuration:
         try:
             return import_string(path)
         except ImportError as error:
-            raise AioschedError(f"The option {key!r} in section {section!r}: {error}") from error
+            raise AirflowConfigException(f"The option {key!r} in section {section!r}: {error}") from error
 
     def get_mandatory_value(self, section: str, key: str, **kwargs: Any) -> str:
         """As `get`."""
@@ -159,7 +159,7 @@ class Configuration:
 
     def set(self, section: str, option: str, value: str) -> None:
         """Raises AioschedError: settings are not changed by DAG files."""
-        raise AioschedError(
+        raise AirflowConfigException(
             f"conf.set({section!r}, {option!r}, …) in a DAG file has no effect on running services. "
             f"Set {_variable(section, option)} in their environment."
         )
@@ -185,7 +185,7 @@ class Configuration:
         try:
             return convert(found)
         except ValueError:
-            raise AioschedError(
+            raise AirflowConfigException(
                 f"The option {key!r} in section {section!r} is {found!r}, which is not {what}."
             ) from None
 

@@ -9,6 +9,7 @@ from typing import Any
 import pendulum
 import pytest
 
+from aiosched.authoring.runtime.lookups import answering
 from aiosched.errors import DagError
 from aiosched.executors.dag_test import run_dag_test
 from tests.airflow.airflow_builders import load, one_dag
@@ -85,3 +86,45 @@ def test_a_dag_tells_the_dates_around_one(tmp_path: Path, schedule: Any, before:
     assert dag.previous_schedule(date) == before
     assert dag.following_schedule(date) == after
     assert (dag.schedule_interval, dag.concurrency) == (dag.schedule, dag.max_active_tasks)
+
+
+CAUGHT = """
+from airflow import DAG
+from airflow.configuration import conf
+from airflow.exceptions import AirflowConfigException, AirflowException, AirflowNotFoundException
+from airflow.hooks.base import BaseHook
+from airflow.models import Variable
+import json, os
+
+os.environ["AIRFLOW__OWN__NUMBER"] = "many"
+os.environ["AIRFLOW_VAR_BROKEN"] = "{"
+caught = []
+for read, errors in (
+    (lambda: Variable.get("nowhere"), KeyError),
+    (lambda: Variable.get("broken", deserialize_json=True), ValueError),
+    (lambda: BaseHook.get_connection("nowhere"), AirflowNotFoundException),
+    (lambda: conf.get("own", "nothing"), AirflowConfigException),
+    (lambda: conf.get("own", "nothing"), AirflowException),
+    (lambda: conf.getint("own", "number"), AirflowConfigException),
+    (lambda: conf.getboolean("own", "number"), AirflowConfigException),
+    (lambda: conf.getfloat("own", "number"), AirflowConfigException),
+):
+    try:
+        read()
+    except errors as error:
+        caught.append(str(error))
+dag = DAG("d", schedule=None, tags=[str(len(caught))], description=caught[0])
+"""
+
+
+def test_what_is_missing_or_wrong_is_caught_as_in_airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AIRFLOW__OWN__NUMBER", "AIRFLOW_VAR_BROKEN"):
+        monkeypatch.setenv(name, "")  # the file sets them
+    with answering(lambda kind, key: {"value": None, "database": False}):
+        dag = one_dag(tmp_path, CAUGHT)
+
+    assert list(dag.tags) == ["8"]
+    assert dag.description == (
+        "There is no variable 'nowhere' here, because no database is used here. Set AIOSCHED_VAR_NOWHERE in the "
+        "environment."
+    )

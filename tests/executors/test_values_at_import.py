@@ -118,7 +118,7 @@ async def test_a_missing_variable_is_the_reason_and_says_what_to_do(
 
     report = await reports.of(one)
     assert (report.outcome, report.dag_missing) == (Outcome.FAILED, True)
-    assert "d.py cannot be imported: NotFound: There is no variable 'region'." in str(report.reason)
+    assert "d.py cannot be imported: NoVariable: There is no variable 'region'." in str(report.reason)
     assert "aiosched variables set region VALUE" in str(report.reason)
 
 

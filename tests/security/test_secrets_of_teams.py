@@ -139,7 +139,7 @@ async def test_nobody_else_finds_what_belongs_to_a_team(
 
     for dag_id in ("beta", "nobody"):
         plain, later = results[dag_id]
-        assert plain["variable"].startswith("NotFound: There is no variable 'of_alpha'.")
+        assert plain["variable"].startswith("NoVariable: There is no variable 'of_alpha'.")
         assert plain["variable"] == plain["missing"] == later
         assert plain["connection"].startswith("NotFound: There is no connection 'db_of_alpha'.")
         assert {plain["top"], plain["template"], plain["default"]} == {"nothing"}

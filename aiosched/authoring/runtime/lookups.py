@@ -22,7 +22,7 @@ from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import running_context
 from aiosched.authoring.runtime.services import Services, running_services
 from aiosched.core.values.masking import secrets
-from aiosched.errors import DagError, NotFound
+from aiosched.errors import DagError, NotFound, NoVariable
 
 
 class Kind(NamedTuple):
@@ -126,10 +126,11 @@ def from_environment(kind: Kind, key: str) -> LookupAnswer | None:
 
 def not_found(kind: Kind, key: str, answer: LookupAnswer) -> NotFound:
     """The error for a name that is neither in the environment nor in the database."""
+    error = NoVariable if kind is VARIABLE else NotFound
     remedy = f"Set {kind.variables(key)[0]} in the environment"
     if not answer.database:
-        return NotFound(f"There is no {kind.name} {key!r} here, because no database is used here. {remedy}.")
-    return NotFound(f"There is no {kind.name} {key!r}. {remedy}, or store it: {kind.command % key}")
+        return error(f"There is no {kind.name} {key!r} here, because no database is used here. {remedy}.")
+    return error(f"There is no {kind.name} {key!r}. {remedy}, or store it: {kind.command % key}")
 
 
 def in_a_task(kind: Kind, key: str, verb: str) -> Services:

@@ -17,7 +17,7 @@ from aiosched.authoring.runtime.lookups import VARIABLE, Accessor, LookupAnswer,
 from aiosched.authoring.runtime.xcom_values import data_parts, read_data
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.typed_json import NotJson
-from aiosched.errors import AioschedError
+from aiosched.errors import AioschedError, VariableNotJson
 
 _MISSING: Final = object()
 
@@ -104,7 +104,7 @@ def _data(key: str, text: str) -> Any:
         return read_data(json.loads(_text(key, text)))
     except ValueError as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise AioschedError(f"The variable {key!r} is not JSON ({where}): correct it, or read it as text.") from None
+        raise VariableNotJson(f"The variable {key!r} is not JSON ({where}): correct it, or read it as text.") from None
 
 
 def _setting(key: str, value: Any, description: str | None, serialize_json: bool) -> dict[str, Any]:
