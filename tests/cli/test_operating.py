@@ -49,10 +49,14 @@ def test_setting_a_pool_prints_the_change_and_is_idempotent(on_db: Cli) -> None:
 
 def test_a_pool_gets_a_rate_and_loses_it(on_db: Cli) -> None:
     made = on_db.json("pools", "set", "api", "4", "--rate", "120/2min")
+    kept_description = on_db.json("pools", "get", "api")["description"]
     kept = on_db("pools", "set", "api", "4")
     changed = on_db("pools", "set", "api", "4", "--rate", "5/30s")
     gone = on_db("pools", "set", "api", "4", "--rate=")
     wrong = on_db("pools", "set", "api", "4", "--rate", "fast", code=4)
+    for words in (("4", "--rat=5/min"), ("4", "--no-rate"), ("-x", "4"), ("4", "about it", "--no-rate")):
+        assert on_db("pools", "set", "api", *words, code=2).stdout == "", words
+    assert on_db.json("pools", "get", "api")["description"] == kept_description
 
     assert made["after"]["rate"] == "120/2min"
     assert kept.stderr == "pool api is so already: 4 slots\n"

@@ -19,6 +19,14 @@ app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Pools and their slots."
 )
 
+
+def _no_option(text: str | None) -> str | None:
+    """SLOTS may be -1, so what looks like an option and is none of ours comes as an argument."""
+    if text is not None and text.startswith("-"):
+        raise typer.BadParameter(f"there is no option {text!r}; see aiosched pools set --help")
+    return text
+
+
 Name = Annotated[str, typer.Argument(metavar="POOL", help="The pool's name.", show_default=False)]
 
 _COLUMNS: Final[Columns[Pool]] = {
@@ -52,10 +60,13 @@ def get(name: Name, dsn: Dsn = None, output: Output = None) -> None:
 
 @app.command("set", context_settings={"ignore_unknown_options": True})
 def set_(
-    name: Name,
+    name: Annotated[
+        str, typer.Argument(metavar="POOL", help="The pool's name.", callback=_no_option, show_default=False)
+    ],
     slots: Annotated[int, typer.Argument(min=-1, metavar="SLOTS", help="-1 is infinite, 0 lets nothing run.")],
     description: Annotated[
-        str | None, typer.Argument(metavar="DESCRIPTION", help="The purpose of the pool.", show_default=False)
+        str | None,
+        typer.Argument(metavar="DESCRIPTION", help="The purpose of the pool.", callback=_no_option, show_default=False),
     ] = None,
     include_deferred: Annotated[
         bool | None,
