@@ -326,7 +326,7 @@ async def loop_of_tests() -> asyncio.AbstractEventLoop:
 @pytest.fixture(autouse=True)
 def a_test_leaves_no_tasks(loop_of_tests: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Nothing that a test or one of its own fixtures began goes on beside the next test."""
-    with left_tasks.none_left(loop_of_tests):
+    with left_tasks.ended(loop_of_tests):
         yield
 
 

@@ -28,11 +28,8 @@ def make(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **opti
 
 
 @contextlib.contextmanager
-def none_left(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """A test, outside of its loop: raises AssertionError for tasks that it has left, which are cancelled.
-
-    One that was cancelled already is waited for.
-    """
+def ended(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """A test, outside of its loop: cancels tasks that it has left. Raises AssertionError for those that go on."""
     made = WeakSet[asyncio.Task[Any]]()
     token = _made.set(made)
     try:
@@ -42,12 +39,11 @@ def none_left(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     for _ in range(_TURNS):
         if not (left := [task for task in made if not task.done()]):
             return
-        ending = [task for task in left if task.cancelling()]
-        loop.run_until_complete(asyncio.wait(ending, timeout=_LONGEST_END) if ending else asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(0))
     for task in left:
         task.cancel()
-    loop.run_until_complete(asyncio.wait(left, timeout=_LONGEST_END))
-    raise AssertionError(f"the test leaves tasks on the loop: {', '.join(sorted(map(_name, left)))}")
+    _, going_on = loop.run_until_complete(asyncio.wait(left, timeout=_LONGEST_END))
+    assert not going_on, f"tasks of the test do not end: {', '.join(sorted(map(_name, going_on)))}"
 
 
 def _name(task: asyncio.Task[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -43,15 +44,29 @@ async def ends_slowly() -> None:
         await asyncio.to_thread(lambda: None)
 
 
-def test_those_of_a_test_and_of_its_tasks_are_named_and_ended(loop: asyncio.AbstractEventLoop) -> None:
-    words = r"on the loop: child \(waits\), left \(begins_another\)"
-    with pytest.raises(AssertionError, match=words), left_tasks.none_left(loop):
+async def goes_on(done: asyncio.Event) -> None:
+    while not done.is_set():
+        with contextlib.suppress(asyncio.CancelledError):
+            await done.wait()
+
+
+def test_those_of_a_test_and_of_its_tasks_are_ended(loop: asyncio.AbstractEventLoop) -> None:
+    with left_tasks.ended(loop):
         begin(loop, "left", begins_another())
+        begin(loop, "takes a moment to end", ends_slowly())
     assert asyncio.all_tasks(loop) == set()
 
 
+def test_one_that_does_not_end_is_named(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(left_tasks, "_LONGEST_END", 0.01)
+    done = asyncio.Event()
+    with pytest.raises(AssertionError, match=r"do not end: stubborn \(goes_on\)"), left_tasks.ended(loop):
+        begin(loop, "stubborn", goes_on(done))
+    done.set()
+
+
 def test_those_that_end_or_were_asked_to_are_nothing(loop: asyncio.AbstractEventLoop) -> None:
-    with left_tasks.none_left(loop):
+    with left_tasks.ended(loop):
         begin(loop, "ends", asyncio.sleep(0))
         begin(loop, "cancelled", waits()).cancel()
         begin(loop, "takes a moment to end", ends_slowly()).cancel()
@@ -65,7 +80,7 @@ def test_those_of_a_wider_scope_go_on_with_what_they_begin(loop: asyncio.Abstrac
         await begins_another()
 
     wider = begin(loop, "wider", of_the_module())
-    with left_tasks.none_left(loop):
+    with left_tasks.ended(loop):
         asked.set()
         loop.run_until_complete(asyncio.sleep(0))
 
