@@ -213,6 +213,8 @@ __getattr__, __dir__ = imported_on_demand(__name__, _MODULES)
 
 provide("aiosched.authoring.runtime.object_storage", "path_of_data")  # for values of tasks
 provide("aiosched.executors.dag_test", "run_dag_test")  # for DAG.test
+provide("aiosched.testing.airflow_dag_bag", "DagBag")  # for tests of Airflow projects
+provide("aiosched.testing.airflow_dag_bag", "FileLoadStat")
 provide("aiosched.web.embedded", "web_app")  # for Scheduler.web_app
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""`DagBag` as tests of Airflow projects use it, and the functions that they call before it.
+"""`DagBag` as tests of Airflow projects use it.
 
 Source: the public attributes of `airflow.models.DagBag` in 1.10, 2 and 3.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -151,28 +150,3 @@ class DagBag:
     def _key(self, path: Path) -> str:
         base = self.bundle_path
         return str(path.relative_to(base) if base is not None and base in path.parents else path)
-
-
-def check_cycle(dag: DAG) -> None:
-    """Raise AirflowDagCycleException for tasks that wait for each other."""
-    dag.check_cycle()
-
-
-test_cycle = check_cycle  # its name in 1.10
-test_cycle.__test__ = False  # type: ignore[attr-defined] # pytest would take it for a test of whoever imports it
-
-
-def initdb(*_: Any, **__: Any) -> None:
-    """Nothing is to be prepared: reading DAG files needs no database here."""
-
-
-def resetdb(*_: Any, **__: Any) -> None:
-    """Nothing is reset: the database of a scheduler is no matter of tests (`aiosched db reset`)."""
-
-
-def merge_conn(conn: Any, session: object = None) -> None:
-    """Refuse it: tests give connections by AIRFLOW_CONN_ID in the environment."""
-    raise Refused("merge_conn() writes to Airflow's database: set AIRFLOW_CONN_… in the environment of the test.")
-
-
-__all__: Sequence[str] = ["DagBag", "FileLoadStat", "check_cycle", "initdb", "merge_conn", "resetdb", "test_cycle"]

@@ -41,6 +41,14 @@ def test_a_table_is_sorted_and_has_the_homes_that_its_name_says(file: str) -> No
     assert {home.startswith(_PROVIDERS) for _, _, home in rows} == {file == "moved.tsv"}
 
 
+def test_no_home_hides_an_arrow_to_a_room_above() -> None:
+    homes = {home for names in (*MODULES.values(), *tables.reexported().values()) for home in names.values()}
+    below = ("aiosched.airflow", "aiosched.authoring", "aiosched.core", "aiosched:", "aiosched.errors")
+    faces = ("aiosched.exceptions:", "aiosched.timetables:", "aiosched.triggers:")  # of authoring, by name
+
+    assert [home for home in homes if home.startswith("aiosched") and not home.startswith((*below, *faces))] == []
+
+
 def test_what_modules_of_airflow_have_from_one_another_is_the_same_object_there() -> None:
     again = tables.reexported()
     rows = [line.split("\t") for line in (FOLDER / tables.REEXPORTED).read_text().splitlines()[1:]]
