@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import asyncpg
@@ -84,3 +85,16 @@ async def test_a_database_whose_schema_or_settings_were_touched_is_not_given_aga
     await server.give_back(dsn)
 
     assert await given_again(server, str(address_of(dsn).database)) is None
+
+
+async def test_a_connection_whose_closing_is_cancelled_is_closed(server: Server, connections: None) -> None:
+    dsn = await server.take()
+    conn = await asyncpg.connect(dsn)
+    closing = asyncio.create_task(conn.close())
+    await asyncio.sleep(0)  # it has begun
+    closing.cancel()
+
+    assert (await asyncio.gather(closing, return_exceptions=True))[0] is not None
+
+    assert conn.is_closed()
+    await server.give_back(dsn)

@@ -98,6 +98,9 @@ class Connections:
             if in_order:
                 try:
                     await protocol.query("DISCARD ALL", 5.0)
+                except asyncio.CancelledError:
+                    conn.terminate()
+                    raise
                 except Exception:  # it is busy or broken
                     in_order = False
             if not in_order:
