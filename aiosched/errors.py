@@ -109,6 +109,10 @@ class TimetableError(DagError):
     """A schedule is invalid."""
 
 
+class SkippedByPolicy(AioschedError):
+    """A cluster policy leaves a DAG out."""
+
+
 class ConfigError(AioschedError):
     """A setting is unknown or has an invalid value."""
 

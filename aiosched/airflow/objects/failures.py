@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiosched.errors import AioschedError, ConfigError, NotFound, TaskSignal
+from aiosched.errors import AioschedError, ConfigError, NotFound, SkippedByPolicy, TaskSignal
 
 
 class RemovedInAirflow3Warning(DeprecationWarning):
@@ -103,7 +103,7 @@ class AirflowClusterPolicyViolation(AioschedError):
     """A DAG or task breaks a policy of the installation."""
 
 
-class AirflowClusterPolicySkipDag(AioschedError):
+class AirflowClusterPolicySkipDag(SkippedByPolicy):
     """A policy of the installation leaves a DAG out."""
 
 

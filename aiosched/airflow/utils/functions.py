@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import socket
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import IO, Any, NoReturn, TypeVar
 
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dependencies import cross_downstream
+from aiosched.authoring.plugins.policies import LOCAL_SETTINGS
 from aiosched.core.timetables import AssetOrTimeSchedule
 from aiosched.errors import Refused
 
@@ -121,4 +123,6 @@ def is_venv_installed() -> bool:
 
 
 def pod_mutation_hook(pod: Any) -> None:
-    """Change a pod before it is started, as an installation of Airflow may: nothing is changed here."""
+    """Let `airflow_local_settings` change a pod before it is started, if it has a function of this name."""
+    if (hook := getattr(sys.modules.get(LOCAL_SETTINGS), "pod_mutation_hook", None)) is not None:
+        hook(pod)

@@ -66,12 +66,12 @@ def load_file(path: Path, *, root: Path, member: str | None = None, content: byt
 
     From a zip archive all modules at its root that may define DAGs are imported, or only `member`. Each module is
     imported again under its own name; `root` and the archive stay on `sys.path`. Exceptions of the file are not
-    caught; raises DagError when two of its DAGs have the same id. Warnings are collected only in the main thread,
-    because that affects the whole process.
+    caught; raises DagError when two of its DAGs have the same id, or a cluster policy refuses one. Warnings are
+    collected only in the main thread, because that affects the whole process.
     """
     finder.watch(root)
     _make_importable(root)
-    load_plugins(defaults().plugins_folder)
+    policies = load_plugins(defaults().plugins_folder).policies
     finder.refresh()
     finder.begin()
     try:
@@ -84,7 +84,7 @@ def load_file(path: Path, *, root: Path, member: str | None = None, content: byt
             else:
                 linecache.cache.pop(str(path), None)  # it would compare time and size only
                 modules = [_execute(module_name(path), path, _FreshSource(module_name(path), str(path), content))]
-            dags = _collect(modules)
+            dags = policies.applied(_collect(modules))
             for dag in dags:
                 advise(dag)
     finally:

@@ -45,6 +45,7 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 """Hooks of Airflow that are never called: the reason, and what to use instead."""
 
 _MARK: Final = "airflow_impl"  # pluggy's for this project, so that functions marked with it are found, too
+_MARK_OF_POLICIES: Final = "airflow.policy_impl"
 
 
 @overload
@@ -60,10 +61,11 @@ def hookimpl(function: F | None = None, **options: Any) -> F | Callable[[F], F]:
 
 
 def marked_functions(listener: object) -> Iterator[tuple[str, Hook]]:
-    """The functions of a listener (a module or an object) that are marked, by name."""
+    """The functions of a listener or of policies (a module or an object) that are marked, by name."""
     for name in sorted({*vars(type(listener)), *getattr(listener, "__dict__", {})}):
         function = getattr(listener, name, None)
-        if callable(function) and getattr(function, _MARK, None) is not None:
+        marks = (getattr(function, mark, None) for mark in (_MARK, _MARK_OF_POLICIES))
+        if callable(function) and any(mark is not None for mark in marks):
             yield name, function
 
 

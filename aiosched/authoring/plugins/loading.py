@@ -20,10 +20,12 @@ from typing import Any, Final
 
 from aiosched.authoring.plugins.base import WITHOUT_EFFECT, Plugin
 from aiosched.authoring.plugins.listeners import HOOKS, REFUSED, Hook, marked_functions
+from aiosched.authoring.plugins.policies import LOCAL_SETTINGS, Policies
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 GROUPS: Final = ("aiosched.plugins", "airflow.plugins")  # of entry points
+_POLICIES: Final = "airflow.policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class LoadedPlugins:
     macros: dict[str, SimpleNamespace] = field(default_factory=dict)  # by plugin
     hooks: dict[str, list[Hook]] = field(default_factory=dict)  # functions of listeners by hook
     problems: list[PluginProblem] = field(default_factory=list)
+    policies: Policies = field(default_factory=Policies)
 
     def add(self, plugin: type[Plugin], where: str) -> None:
         """Take a plugin in. Raises what its `validate` and `on_load` raise."""
@@ -98,17 +101,18 @@ def load_plugins(folder: str | None) -> LoadedPlugins:
 
 @functools.cache
 def plugin_entry_points() -> tuple[EntryPoint, ...]:
-    """The entry points that name plugins, of all installed packages. Reads their metadata, and imports nothing."""
+    """The entry points that name plugins or policies, of all installed packages. Reads metadata, imports nothing."""
     found = entry_points()
-    return tuple(one for group in GROUPS for one in found.select(group=group))
+    return tuple(one for group in (*GROUPS, _POLICIES) for one in found.select(group=group))
 
 
 def _load(loaded: LoadedPlugins, folder: str | None) -> None:
-    for entry_point in plugin_entry_points():
+    found = plugin_entry_points()
+    for entry_point in (one for one in found if one.group in GROUPS):
         where = f"entry point {entry_point.name!r} ({entry_point.value})"
         try:
-            found: Any = entry_point.load()
-            plugins = _plugins_in(found) if isinstance(found, ModuleType) else [found] if _is_plugin(found) else []
+            named: Any = entry_point.load()
+            plugins = _plugins_in(named) if isinstance(named, ModuleType) else [named] if _is_plugin(named) else []
             for plugin in plugins:
                 loaded.add(plugin, where)
         except (Exception, SystemExit) as error:
@@ -119,6 +123,9 @@ def _load(loaded: LoadedPlugins, folder: str | None) -> None:
         for file in sorted(root.rglob("*.py")):
             if not any(part.startswith((".", "__pycache__")) for part in file.relative_to(root).parts):
                 _load_file(loaded, root, file)
+    loaded.policies.load(one for one in found if one.group == _POLICIES)
+    loaded.problems += [PluginProblem(LOCAL_SETTINGS, text, is_error=True) for text in loaded.policies.broken]
+    loaded.problems += [PluginProblem(where, text) for where, text in loaded.policies.without_effect]
 
 
 def _load_file(loaded: LoadedPlugins, root: Path, file: Path) -> None:

@@ -256,8 +256,10 @@ class Execution:
                     await ti.load_remote()  # rendering must not wait for the store on this loop
             if plan.names_previous_run and attempt.is_async:
                 await load_previous_run(context)
-            self.operator = operator = await self._render(task, context)
-            context["task"] = ti.task = operator
+            operator = await self._render(task, context)
+            ti.task = operator
+            loaded_plugins().policies.before_attempt(ti)
+            self.operator = context["task"] = operator = ti.task
             if plan.has_templates and self.on_rendered is not None:
                 self.on_rendered(shown_fields_json(operator, self._environment.max_field_length))
             if labelled := task.map_index_template is not None and ti.map_index >= 0:
