@@ -12,10 +12,11 @@ from typing import Any, Final
 from aiosched.authoring.base import building, dialects
 from aiosched.authoring.base.argument_lines import point_at_argument
 from aiosched.authoring.base.location import Location, author_location
-from aiosched.authoring.base.signatures import init_parameters
+from aiosched.authoring.base.signatures import named
 from aiosched.core.values.ids import ALLOWED_KEY
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
+from aiosched.signatures import signature_of
 
 RENAMED: Final = {
     "schedule_interval": "schedule",
@@ -67,27 +68,44 @@ def warn_once(message: str, where: Location | None = None) -> None:
 
 
 class NamesItsParameters(type):
-    """Metaclass of classes that authors call: reports unknown and missing parameters at the author's line."""
+    """Metaclass of classes that authors call and derive from: reports unknown and missing parameters.
+
+    The `__init__` of our classes is wrapped, so a subclass of an author's takes what it wants and passes on the rest.
+    """
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
+    ) -> NamesItsParameters:
+        if "__init__" in namespace and namespace.get("__module__", "").startswith("aiosched."):
+            namespace["__init__"] = _naming_parameters(namespace["__init__"])
+        return super().__new__(mcs, name, bases, namespace, **kwargs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        kwargs = dialects.translated(cls, kwargs)
-        first, *_ = parameters = _parameters_of(cls)
-        called = f"{cls.__name__}({(args[0] if args else kwargs.get(first))!r})"
         try:
-            known_names_only(called, kwargs, parameters)
-            for name, required in list(parameters.items())[len(args) :]:
-                if required and name not in kwargs:
-                    raise missing(cls.__name__, name, ())
             return super().__call__(*args, **kwargs)
         except DagError as error:
             point_at_argument(error, dict.fromkeys(kwargs))
             raise
 
 
-@functools.cache
-def _parameters_of(cls: type) -> dict[str, bool]:
-    """The names of the parameters of `cls`, and whether they must be given."""
-    return {p.name: p.default is p.empty for p in init_parameters(cls)}
+def _naming_parameters(init: Callable[..., None]) -> Callable[..., None]:
+    """`init`, for which parameters are translated, and unknown and missing ones are errors."""
+    parameters = named(list(signature_of(init).parameters.values())[1:])
+    names = [parameter.name for parameter in parameters]
+    required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
+
+    @functools.wraps(init)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
+        kind = type(self)
+        kwargs = dialects.translated(kind, kwargs)
+        called = f"{kind.__name__}({(args[0] if args else kwargs.get(names[0]))!r})"
+        known_names_only(called, kwargs, names)
+        for name in names[len(args) :]:
+            if name in required and name not in kwargs:
+                raise missing(kind.__name__, name, ())
+        init(self, *args, **kwargs)
+
+    return wrapper
 
 
 def known_names_only(owner: str, given: dict[str, Any], known: Collection[str], where: Location | None = None) -> None:

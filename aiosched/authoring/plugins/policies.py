@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +25,7 @@ from typing import Any, Final, TypeVar
 from aiosched.authoring.base.checks import fail, warn
 from aiosched.authoring.plugins.listeners import marked_functions
 from aiosched.errors import SkippedByPolicy
+from aiosched.signatures import signature_of
 
 LOCAL_SETTINGS: Final = "airflow_local_settings"
 _OLDER: Final = {"policy": "task_policy"}  # in Airflow 1.10
@@ -175,7 +175,7 @@ def _of_settings(module: Any) -> Iterator[tuple[str, Any]]:
 
 def _called(policy: Policy, argument: Any) -> None:
     """Call a policy; as in pluggy, it may leave out its parameter."""
-    if inspect.signature(policy).parameters:
+    if signature_of(policy).parameters:
         policy(argument)
     else:
         policy()  # type: ignore[call-arg]
