@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,16 @@ from aiosched.airflow.objects.models import TaskReschedule
 from aiosched.airflow.objects.resumable import ResumableJobMixin
 from aiosched.airflow.utils.scripts import write_python_script
 from aiosched.errors import AioschedError, Refused
+from aiosched.exceptions import AirflowException
 from tests.authoring.authoring_builders import context_of
+
+
+@pytest.mark.parametrize(
+    ("key", "error"), [("a b", AirflowException), ("abcd", AirflowException), (5, TypeError), ("été", None)]
+)
+def test_a_key_is_checked_as_in_airflow(key: Any, error: type[Exception] | None) -> None:
+    with nullcontext() if error is None else pytest.raises(error):
+        helpers.validate_key(key, max_length=3)
 
 
 @pytest.mark.parametrize(

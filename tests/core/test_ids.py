@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -10,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosched.core.values.ids import (
-    ALLOWED_KEY,
     ALLOWED_RUN_ID,
     PARTITIONS,
     check_new_name,
+    key_fault,
     make_run_id,
     partition_of,
     read_instance_name,
@@ -87,10 +88,39 @@ def test_our_own_run_ids_are_allowed_ones(run_type: RunType, logical: datetime |
         (".", False),
         ("..", False),
         ("a\n", False),
+        ("données", True),
+        ("任务.加载", True),
+        ("ไทย", True),
+        ("١٢٣", True),
+        ("𠀀" * 250, True),
+        ("𠀀" * 251, False),
+        ("a\u200bb", False),  # a space without width
+        ("\u200fאב", False),  # a mark of direction
+        ("a\u202eb", False),
+        ("🚀", False),
+        ("a\ud800", False),
     ],
 )
-def test_keys_are_short_and_plain(key: str, allowed: bool) -> None:
-    assert bool(ALLOWED_KEY.fullmatch(key)) is allowed
+def test_keys_are_letters_and_digits_of_any_script(key: str, allowed: bool) -> None:
+    assert (key_fault(key) is None) is allowed
+
+
+@pytest.mark.parametrize("text", ["données", "한국", "Å", "ガ"])
+def test_of_two_keys_that_look_the_same_one_is_allowed(text: str) -> None:
+    twin = unicodedata.normalize("NFD", text)
+
+    assert key_fault(text) is None
+    assert twin != text
+    assert key_fault(twin) is not None
+
+
+def test_a_key_that_is_not_composed_is_told_so() -> None:
+    assert "unicodedata.normalize('NFC', …)" in (key_fault("\u212b") or ""), "the sign of the unit, not the letter"
+
+
+@pytest.mark.parametrize("filler", ["\u115f", "\u1160", "\u3164", "\uffa0"])
+def test_a_letter_that_shows_nothing_is_in_no_key(filler: str) -> None:
+    assert f"U+{ord(filler):04X}" in (key_fault(f"a{filler}") or "")
 
 
 @pytest.mark.parametrize(

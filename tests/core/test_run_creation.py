@@ -213,6 +213,13 @@ def test_some_run_ids_are_refused(run_id: str, message: str) -> None:
         check_run_id(run_id)
 
 
+def test_a_setting_allows_no_run_id_that_the_database_refuses() -> None:
+    with pytest.raises(Refused, match="'lauf-é' does not match"):
+        check_run_id("lauf-é", re.compile(".*"))
+    with pytest.raises(Refused, match=r"'x' does not match \[0-9\]\+"):
+        check_run_id("x", re.compile("[0-9]+"))
+
+
 def test_dates_without_a_zone_are_refused() -> None:
     naive = datetime(2026, 1, 1)  # noqa: DTZ001
 

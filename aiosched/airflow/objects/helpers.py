@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from aiosched.authoring.base.checks import valid_key
+from aiosched.errors import DagError
 
 T = TypeVar("T")
 
 
 def validate_key(k: str, max_length: int = 250) -> None:
-    """Raise DagError for a text that cannot be the id of a DAG or task."""
-    valid_key("key", k)
-    if len(k) > max_length:
-        raise ValueError(f"{k!r} has {len(k)} characters; allowed are {max_length}.")
+    """Raise DagError, an AirflowException, for a text that cannot be the id of a DAG or task; TypeError for no text."""
+    if not isinstance(k, str):
+        raise TypeError(f"{k!r} is of the class {type(k).__name__}: a key is a text.")
+    if len(valid_key("key", k)) > max_length:
+        raise DagError(f"{k!r} has {len(k)} characters; allowed are {max_length}.")
 
 
 def prune_dict(val: Any, mode: str = "strict") -> Any:

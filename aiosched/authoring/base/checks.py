@@ -13,7 +13,7 @@ from aiosched.authoring.base import building, dialects
 from aiosched.authoring.base.argument_lines import point_at_argument
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.base.signatures import named
-from aiosched.core.values.ids import ALLOWED_KEY
+from aiosched.core.values.ids import key_fault
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
 from aiosched.signatures import signature_of
@@ -149,12 +149,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def valid_key(kind: str, key: object, where: Location | None = None) -> str:
     """`key` if it may be a DAG id, task id or group id."""
-    if isinstance(key, str) and ALLOWED_KEY.fullmatch(key):
+    fault = key_fault(key if isinstance(key, str) else "")
+    if isinstance(key, str) and fault is None:
         return key
-    raise fail(
-        f"{key!r} cannot be a {kind}: use 1 to 250 letters, digits, dashes, dots and underscores (not '.' or '..').",
-        where,
-    )
+    raise fail(f"{key!r} cannot be a {kind}: {fault}.", where)
 
 
 def one_of(name: str, value: str, allowed: Collection[str], where: Location | None = None) -> str:

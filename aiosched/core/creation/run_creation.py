@@ -229,12 +229,12 @@ def check_manual_run(dag_id: str, *, is_stale: bool, has_import_errors: bool, im
 
 
 def check_run_id(run_id: str, allowed: re.Pattern[str] = ALLOWED_RUN_ID) -> None:
-    """Raise Refused for a run id that users must not choose."""
+    """Raise Refused for a run id that users must not choose; `allowed` can only narrow what the database takes."""
     if prefix := next((prefix for prefix in _AUTOMATED_PREFIXES if run_id.startswith(prefix)), None):
         raise Refused(f"The run id {run_id!r} has the prefix {prefix!r}, which is reserved: choose another.")
-    if not allowed.fullmatch(run_id):
+    if unmatched := next((one for one in (ALLOWED_RUN_ID, allowed) if not one.fullmatch(run_id)), None):
         raise Refused(
-            f"The run id {run_id!r} does not match {allowed.pattern}; use only the characters that it allows."
+            f"The run id {run_id!r} does not match {unmatched.pattern}; use only the characters that it allows."
         )
     if run_id in RUN_WORDS:
         raise Refused(f"The run id {run_id!r} names a run by what it is, in commands and addresses: choose another.")

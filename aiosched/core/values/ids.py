@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 import zlib
 from datetime import UTC, datetime
 from typing import Final
@@ -17,7 +18,8 @@ from aiosched.errors import Refused
 PARTITIONS: Final = 64
 
 ALLOWED_RUN_ID: Final = re.compile(r"^[A-Za-z0-9_.~:+-]+$")
-ALLOWED_KEY: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,250}")  # in full: DAG ids, task ids, task-group ids
+_KEY: Final = re.compile(r"(?!\.{1,2}$)[\w.-]{1,250}")
+_INVISIBLE: Final = frozenset("\u115f\u1160\u3164\uffa0")  # the letters that show nothing: fillers of Hangul
 _MADE: Final = re.compile(r"[a-z_]+?__(?P<date>\d{4}-\d\d-\d\dT[\d:.]+\+00:00)(?:_(?P<suffix>[0-9a-f]{8}))?")
 _INSTANCE: Final = re.compile(r"(.+)\[(\d{1,9})\]")
 RUN_WORDS: Final = ("latest", "latest-failed", "latest-backfill")  # no ids: they name runs by what these are
@@ -35,6 +37,24 @@ def as_incomplete(partition: int) -> int:
     No scheduler owns such a partition. The function is its own inverse.
     """
     return -1 - partition
+
+
+def key_fault(key: str) -> str | None:
+    """How to change a text so that it may be the id of a DAG, task or group; None: it may be one as it is.
+
+    Letters and digits of all scripts are allowed, up to 250 characters, which are up to 1,000 bytes.
+
+    Source: docs/decisions/0075-ids-in-all-scripts.md.
+    """
+    if not _KEY.fullmatch(key):
+        return "use 1 to 250 letters, digits, dashes, dots and underscores (not '.' or '..')"
+    if key.isascii():
+        return None
+    if hidden := _INVISIBLE.intersection(key):
+        return f"leave out U+{ord(min(hidden)):04X}, which cannot be seen"
+    if not unicodedata.is_normalized("NFC", key):
+        return "write unicodedata.normalize('NFC', …) of it: as it is, it looks like another id, and is not equal to it"
+    return None
 
 
 def make_run_id(run_type: RunType, *, logical_date: datetime | None, run_after: datetime) -> str:
