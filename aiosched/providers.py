@@ -52,8 +52,8 @@ class ProviderPackage:
     notifications: tuple[str, ...]  # classes
     connection_types: tuple[ConnectionType, ...]
     decorators: Mapping[str, str]  # name of the decorator -> path of the function that makes it
-    extra_links: tuple[str, ...]  # classes
     setting_defaults: Mapping[tuple[str, str], str]  # (section, option) of Airflow's settings, in lower case
+    declared: Mapping[str, Any]  # all of it, as the package says it
 
 
 @cache
@@ -130,8 +130,8 @@ def _provider(package: str, version: str, info: Mapping[str, Any]) -> ProviderPa
         notifications=tuple(map(str, info.get("notifications") or ())),
         connection_types=tuple(_connection_type(package, one) for one in info.get("connection-types") or ()),
         decorators={str(one["name"]): str(one["class-name"]) for one in info.get("task-decorators") or ()},
-        extra_links=tuple(map(str, info.get("extra-links") or ())),
         setting_defaults=dict(_setting_defaults(info.get("config") or {})),
+        declared=MappingProxyType(dict(info)),
     )
 
 

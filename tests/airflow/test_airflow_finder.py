@@ -16,7 +16,7 @@ SHOW = "import airflow; print(airflow.__version__, airflow.DAG.__module__)"
 
 def python(code: str, *, path: Path | None = None) -> str:
     """The output of `code` in a fresh interpreter, `path` on its `sys.path`; its errors if it fails."""
-    before = f"import sys; sys.path.insert(0, {str(path)!r})\n" if path else ""
+    before = f"import sys; sys.path.insert(0, {str(path)!r})\n" if path else "import sys\n"
     ended = subprocess.run([sys.executable, "-c", before + code], capture_output=True, text=True, check=False)
     return ended.stdout.strip() or ended.stderr.strip()
 
@@ -151,3 +151,23 @@ def test_in_pytest_an_installed_airflow_answers_unless_the_setting_is_given(
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert "1 passed" in ended.stdout, ended.stdout
+
+
+@pytest.mark.parametrize("place", ["airflow.sdk", "airflow.io.path", "airflow.sdk.io.path"])
+def test_paths_of_object_storage_are_imported_without_their_library_and_say_so_when_used(place: str) -> None:
+    said = python(f"""
+sys.modules["upath"] = None
+from aiosched.airflow.finder import install
+install("compat")
+from {place} import ObjectStoragePath
+print("imported", flush=True)
+try:
+    ObjectStoragePath("s3://a/b", conn_id="c")
+except ImportError as error:
+    print(error)
+""")
+
+    assert said.splitlines() == [
+        "imported",
+        "ObjectStoragePath needs universal_pathlib: `pip install 'aiosched[object-storage]'`.",
+    ]

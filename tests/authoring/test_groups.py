@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiosched import DAG, EmptyOperator, TaskGroup, task, task_group
-from aiosched.errors import DagError, DuplicateTaskError
+from aiosched.errors import DagCycleError, DagError, DuplicateTaskError
 from tests.authoring.authoring_builders import edges
 
 
@@ -174,3 +174,32 @@ def test_a_dag_inside_a_group_of_another_dag_is_not_in_that_group() -> None:
         EmptyOperator(task_id="t")
 
     assert inner.task_ids == ["t"]
+
+
+def test_a_group_answers_what_airflow_asks_of_a_node() -> None:
+    with DAG("d") as dag:
+        first = EmptyOperator(task_id="first")
+        with TaskGroup("g") as group:
+            last = EmptyOperator(task_id="last")
+            with TaskGroup("in") as inner:
+                middle = EmptyOperator(task_id="middle")
+            middle >> last
+        first >> group >> EmptyOperator(task_id="end")
+
+    assert (group.dag_id, group.node_id, inner.task_group, group.task_group) == ("d", "g", group, None)
+    assert (group.upstream_list, group.downstream_list) == ([first], [dag.get_task("end")])
+    assert group.topological_sort() == [inner, last]
+    assert list(group.get_task_group_dict()) == ["g", "g.in"]
+    assert (group.has_task(middle), group.has_task(first)) == (True, False)
+    assert (middle.node_id, middle.roots, middle.leaves) == ("g.in.middle", [middle], [middle])
+    assert (middle.operator_name, middle.operator_class) == ("EmptyOperator", EmptyOperator)
+
+
+def test_members_that_wait_for_each_other_have_no_order() -> None:
+    with DAG("d"), TaskGroup("g") as group:
+        with TaskGroup("in"):
+            one, two = EmptyOperator(task_id="one"), EmptyOperator(task_id="two")
+        one >> EmptyOperator(task_id="between") >> two
+
+    with pytest.raises(DagCycleError, match="'g'"):
+        group.topological_sort()

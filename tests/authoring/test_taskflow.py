@@ -7,7 +7,17 @@ from typing import Any, TypedDict
 
 import pytest
 
-from aiosched import DAG, BashOperator, Context, PythonOperator, TaskGroup, get_current_context, task
+from aiosched import (
+    DAG,
+    BashOperator,
+    Context,
+    EmptyOperator,
+    PythonOperator,
+    TaskGroup,
+    get_current_context,
+    task,
+    task_group,
+)
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import AioschedError, DagError
 from tests.authoring.authoring_builders import attempt_of, edges, run_task
@@ -275,3 +285,14 @@ async def test_an_attempt_has_an_operator_of_its_own_unless_its_class_keeps_no_s
 
     assert copy is not original
     assert not hasattr(original, "seen")
+
+
+def test_a_function_may_be_given_by_name_as_generators_do() -> None:
+    decorators: list[Any] = [task, task.branch, task_group]
+    a_task, a_branch, a_group = decorators
+    with DAG("d") as dag:
+        a_task(python_callable=len, task_id="n", retries=2)([1])
+        a_branch(python_callable=lambda: "n", task_id="b")()
+        a_group(python_callable=lambda: EmptyOperator(task_id="in"), group_id="g")()
+
+    assert (dag.get_task("n").retries, list(dag.task_dict)) == (2, ["n", "b", "g.in"])

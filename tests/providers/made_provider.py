@@ -25,6 +25,12 @@ def get_provider_info():
             }
         ],
         "task-decorators": [{"name": "sell", "class-name": "sales_provider.operators.sell_task"}],
+        "queues": ["sales_provider.needs_library.Queue", "sales_provider.hooks.SalesHook"],
+        "filesystems": ["sales_provider.hooks"],
+        "dialects": [{"dialect-type": "sales", "dialect-class-name": "sales_provider.hooks.SalesHook"}],
+        "plugins": [{"name": "sales", "plugin-class": "sales_provider.hooks.SalesHook"}],
+        "config": {"sales": {"options": {"limit": {"default": "3"}}}},
+        "asset-uris": [{"schemes": ["sales"], "handler": "sales_provider.operators.sell_task", "factory": None}],
     }
 """
 HOOKS = """

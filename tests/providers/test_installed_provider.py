@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from aiosched.airflow.finder import install
+from aiosched.airflow.objects.providers_manager import ProvidersManager
 from aiosched.cli.operation.connection_test import try_connection
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.errors import AioschedError
 from aiosched.providers import connection_types, forget_providers
 from tests.providers.conftest import Run
 from tests.providers.made_provider import DAG_FILE, write_provider
+from tests.undone_imports import undone_imports
 
 
 @pytest.fixture
@@ -75,3 +78,28 @@ def test_its_decorator_makes_tasks(folder: Path, run_file: Run) -> None:
     run = run_file(folder, DAG_FILE)
 
     assert run["tasks"]["shoes"] == {"state": "success", "reason": None, "xcoms": {"return_value": "sold 2 shoes"}}
+
+
+@pytest.mark.usefixtures("folder")
+def test_code_of_airflow_is_told_what_it_declares_and_can_be_imported() -> None:
+    install("compat")
+    with undone_imports():
+        manager = ProvidersManager()
+        manager.initialize_providers_queues()
+        manager.initialize_providers_plugins()
+
+        assert manager.queue_class_names == ["sales_provider.hooks.SalesHook"]  # the other one lacks its library
+        assert manager.filesystem_module_names == ["sales_provider.hooks"]
+        assert manager.executor_class_names == []
+        assert manager.dialects["sales"]._asdict() == {
+            "name": "sales",
+            "dialect_class_name": "sales_provider.hooks.SalesHook",
+            "provider_name": "sales-provider",
+        }
+        assert [one.plugin_class for one in manager.plugins] == ["sales_provider.hooks.SalesHook"]
+        assert dict(manager.provider_configs)["sales-provider"]["sales"]["options"] == {"limit": {"default": "3"}}
+        assert manager.asset_uri_handlers["sales"].__name__ == "sell_task"
+        assert manager.asset_factories == {}
+        assert manager.providers["sales-provider"].data["package-name"] == "sales-provider"
+        with pytest.raises(AttributeError, match="no attribute 'queue_classes'"):
+            manager.queue_classes  # noqa: B018

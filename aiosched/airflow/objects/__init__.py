@@ -5,5 +5,6 @@ logging_mixin.py, stats.py, masking.py logs, metrics, secrets                fai
 contexts.py, scripts.py, timeouts.py   what operators do with functions      lineage.py, listeners.py   accepted, unused
 providers_manager.py                   what the installed providers have      resumable.py    jobs that outlive a try
 basic_hooks.py                         HTTP, SQLite, SMTP without a provider package
+object_storage.py                      paths whose library may be missing
 sessions.py, models.py                 a read-only face of the database
 """

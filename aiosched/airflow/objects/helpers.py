@@ -6,15 +6,17 @@ import getpass
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiosched.authoring.base.checks import valid_key
 from aiosched.errors import DagError
 
 T = TypeVar("T")
 
+ID_LEN: Final = 250  # characters
 
-def validate_key(k: str, max_length: int = 250) -> None:
+
+def validate_key(k: str, max_length: int = ID_LEN) -> None:
     """Raise DagError, an AirflowException, for a text that cannot be the id of a DAG or task; TypeError for no text."""
     if not isinstance(k, str):
         raise TypeError(f"{k!r} is of the class {type(k).__name__}: a key is a text.")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dependencies import Dependable
 from aiosched.authoring.base.location import author_location
-from aiosched.errors import DuplicateTaskError
+from aiosched.errors import DagCycleError, DuplicateTaskError
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.protocols import Dag, Group
@@ -24,6 +25,8 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
     false. `default_args` override those of the enclosing group and DAG. `group >> task` connects the last tasks
     that the group has at that time, without teardowns; `task >> group` connects its first tasks.
     """
+
+    ui_color = ui_fgcolor = ""  # may be set, and is shown nowhere
 
     def __init__(
         self,
@@ -165,6 +168,61 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
         """The ids of the tasks outside the group that wait for tasks in it."""
         inside = {task.task_id for task in self}
         return {task_id for task in self for task_id in task.downstream_task_ids} - inside
+
+    @property
+    def upstream_list(self) -> list[BaseOperator]:
+        """The tasks outside the group that tasks in it wait for, by id."""
+        return [self.dag.task(task_id) for task_id in sorted(self.upstream_task_ids)]
+
+    @property
+    def downstream_list(self) -> list[BaseOperator]:
+        """The tasks outside the group that wait for tasks in it, by id."""
+        return [self.dag.task(task_id) for task_id in sorted(self.downstream_task_ids)]
+
+    @property
+    def dag_id(self) -> str:
+        """The id of the DAG."""
+        return self.dag.dag_id
+
+    @property
+    def node_id(self) -> str:
+        """The id of the group; a task has one, too."""
+        return self.group_id
+
+    @property
+    def task_group(self) -> Group | None:
+        """The group that this one is in."""
+        return self.parent_group
+
+    def has_task(self, task: BaseOperator) -> bool:
+        """Whether a task is in the group or in one inside it."""
+        return any(one is task for one in self)
+
+    def get_task_group_dict(self) -> dict[str, TaskGroup]:
+        """This group and all inside it, by id."""
+        found = {self.group_id: self}
+        for child in self.children.values():
+            if isinstance(child, TaskGroup):
+                found.update(child.get_task_group_dict())
+        return found
+
+    def topological_sort(self) -> list[BaseOperator | TaskGroup]:
+        """The direct members, each after all those that it waits for. Raises DagCycleError."""
+        member_of = {
+            task.task_id: node_id
+            for node_id, child in self.children.items()
+            for task in (child if isinstance(child, TaskGroup) else (child,))
+        }
+        after = {
+            node_id: {member_of[above] for above in child.upstream_task_ids if above in member_of}
+            for node_id, child in self.children.items()
+        }
+        try:
+            return [self.children[node_id] for node_id in TopologicalSorter(after).static_order()]
+        except CycleError:
+            raise DagCycleError(
+                f"The members of the group {self.group_id!r} depend on each other in a cycle."
+            ) from None
 
     def __getitem__(self, label: str) -> BaseOperator | TaskGroup:
         """The task or group `label` of this group."""

@@ -152,7 +152,7 @@ def _advise_on_texts(dag: DagContents) -> None:
         into, given = getattr(task, "into", None), getattr(task, "partial_kwargs", None)
         if into is not None:  # the arguments of a function
             continue
-        fields = {*task._class.template_fields, "doc", "doc_md", "map_index_template"}
+        fields = {*task.operator_class.template_fields, "doc", "doc_md", "map_index_template"}
         options = vars(task) if given is None else given
         filled = [text for name in fields & options.keys() for text in strings_in(options[name])]
         for name, value in options.items():

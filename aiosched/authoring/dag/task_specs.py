@@ -27,7 +27,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
     return TaskSpec(
         task_id=task.task_id,
         operator=task.task_type,
-        module=task._class.__module__,
+        module=task.operator_class.__module__,
         upstream=tuple(sorted(task.upstream_task_ids)),
         group_id=task.task_group.group_id if task.task_group else None,
         trigger_rule=task.trigger_rule,
@@ -89,7 +89,7 @@ def _starts_deferred(task: BaseOperator) -> Deferral | None:
             f"{called} starts in its trigger, where templates and outputs of other tasks are not filled in. "
             "Give plain values in start_trigger_args, or leave start_from_trigger out and let execute() defer."
         )
-    if not callable(getattr(task._class, args.next_method, None)):
+    if not callable(getattr(task.operator_class, args.next_method, None)):
         raise task.fail(
             f"{called} is to continue with {args.next_method!r} after its trigger, but {task.task_type} has no such "
             "method. Name an existing one in StartTriggerArgs(next_method=…)."

@@ -270,7 +270,7 @@ def _on_templates(dag: DagContents, task: BaseOperator, read: set[str]) -> Itera
     given = getattr(task, "partial_kwargs", None)
     options = vars(task) if given is None else given
     where = task._origin
-    for name in task._class.template_fields:
+    for name in task.operator_class.template_fields:
         for text in strings_in(options.get(name)):
             if ("{{" in text or "{%" in text) and text not in read and len(read) < _MOST and where is not None:
                 read.add(text)

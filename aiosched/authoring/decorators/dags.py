@@ -126,8 +126,9 @@ def task_group(function: Callable[P, R], /) -> TaskGroupFunction[P, R]: ...
 def task_group(group_id: str = "", /, **options: Any) -> Callable[[Callable[P, R]], TaskGroupFunction[P, R]]: ...
 def task_group(function_or_id: Any = "", /, **options: Any) -> Any:
     """Make a function build a task group each time it is called: `@task_group` or `@task_group(tooltip=…)`."""
-    if callable(function_or_id):
-        return TaskGroupFunction(function_or_id, {})
+    function = function_or_id if callable(function_or_id) else options.pop("python_callable", None)
+    if function is not None:
+        return TaskGroupFunction(function, options)
     if function_or_id:
         options["group_id"] = function_or_id
     return functools.partial(TaskGroupFunction, options=options)

@@ -249,7 +249,7 @@ class _Decorator:
     def __call__(self, function: None = None, /, **options: Any) -> MakesTasks: ...
     def __call__(self, function: Callable[P, R] | None = None, /, **options: Any) -> Any:
         where = author_location()
-        if function is None:
+        if function is None and (function := options.pop("python_callable", None)) is None:
             return functools.partial(self._decorate, options, where)
         return self._decorate(options, where, function)
 

@@ -54,7 +54,7 @@ class MappedOperator(BaseOperator):
         into: str | None = None,
         **options: Any,
     ) -> None:
-        self.operator_class = operator_class
+        self._operator_class = operator_class
         self.partial_kwargs: dict[str, Any] = dict(partial_kwargs)
         self.expand_input = expand_input
         self.into = into
@@ -74,8 +74,8 @@ class MappedOperator(BaseOperator):
         """Does nothing: the operator of the map index has its own."""
 
     @property
-    def _class(self) -> type[BaseOperator]:
-        return self.operator_class
+    def operator_class(self) -> type[BaseOperator]:
+        return self._operator_class
 
     @cached_property
     def is_async(self) -> bool:

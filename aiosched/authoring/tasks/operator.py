@@ -473,10 +473,27 @@ class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
     @property
     def task_type(self) -> str:
         """The name of the class, to display."""
-        return self._class.__name__
+        return self.operator_class.__name__
 
     @property
-    def _class(self) -> type[BaseOperator]:
+    def operator_name(self) -> str:
+        """As `task_type`; of a decorated function `@task` or the like."""
+        return str(getattr(self.operator_class, "custom_operator_name", "") or self.task_type)
+
+    @property
+    def node_id(self) -> str:
+        """The id of the task; a group has one, too."""
+        return self.task_id
+
+    @property
+    def roots(self) -> list[Self]:
+        """The task, as the only one of itself."""
+        return [self]
+
+    leaves = roots
+
+    @property
+    def operator_class(self) -> type[BaseOperator]:
         """The operator class; for a mapped task, the class of its instances."""
         return type(self)
 

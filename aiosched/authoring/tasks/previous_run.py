@@ -48,7 +48,7 @@ def _fill(context: Context, found: Mapping[str, str | None] | None) -> None:
 def task_names_previous_run(task: BaseOperator) -> bool:
     """Whether the code of the task or of its callbacks contains one of the names."""
     function = vars(task).get("python_callable") or getattr(task, "partial_kwargs", {}).get("python_callable")
-    if _class_names_previous_run(task._class) or (callable(function) and names_previous_run(function)):
+    if _class_names_previous_run(task.operator_class) or (callable(function) and names_previous_run(function)):
         return True
     callbacks = (task.on_execute_callback + task.on_success_callback + task.on_failure_callback
                  + task.on_retry_callback + task.on_skipped_callback)  # fmt: skip

@@ -172,12 +172,12 @@ class Stage:
 
 def decides(task: BaseOperator | None) -> bool:
     """Whether the operator acts if no script sets how it ends."""
-    return task is not None and issubclass(task._class, ACTING)
+    return task is not None and issubclass(task.operator_class, ACTING)
 
 
 def is_sensor(task: BaseOperator | None) -> bool:
     """Whether a script may set the result of its pokes."""
-    return task is not None and issubclass(task._class, BaseSensorOperator)
+    return task is not None and issubclass(task.operator_class, BaseSensorOperator)
 
 
 def pokes(attempt: Attempt, ending: Ending) -> bool:
