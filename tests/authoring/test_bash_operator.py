@@ -178,7 +178,7 @@ async def test_what_a_command_left_behind_ends_with_it_and_is_named(
 ) -> None:
     pid = tmp_path / "pid"
     escape = f"(setsid bash -c 'echo $$ > {pid}; exec sleep 1000' > /dev/null 2>&1 &)"
-    command = f"{escape}; until [ -s {pid} ]; do sleep 0.01; done; {end}"
+    command = f"{escape}; until [ -s {pid} ] && grep -qs sleep /proc/$(cat {pid})/comm; do sleep 0.01; done; {end}"
 
     if end == "exit 0":
         await output(command, env=env)
