@@ -33,7 +33,7 @@ class AirflowFinder:
             return None
         from aiosched.airflow.modules import find  # with all that it answers with: most DAG files do without
 
-        return find(fullname)
+        return find(fullname, [finder for finder in sys.meta_path if finder is not self])
 
 
 def install(mode: str | Callable[[], str]) -> None:

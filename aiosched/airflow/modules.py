@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
@@ -35,8 +35,8 @@ class _Tables:
             dialect.use()
 
 
-def find(fullname: str) -> ModuleSpec | None:
-    """The spec of an Airflow module: of the tables, or of an installed provider package.
+def find(fullname: str, others: Sequence[Any]) -> ModuleSpec | None:
+    """The spec of an Airflow module: of the tables, or of an installed package, which one of the other finders finds.
 
     None leaves it to the other finders. Raises ModuleNotFoundError that says what to do.
     """
@@ -44,7 +44,7 @@ def find(fullname: str) -> ModuleSpec | None:
     if top is not None and getattr(top.__spec__, "loader", None) is not _LOADER and fullname != ROOT:
         return None  # somebody has imported another Airflow before
     in_tables = fullname in MODULES or bool(_below(fullname))
-    installed = _installed(fullname) if _may_be_installed(fullname) else None
+    installed = _installed(fullname, others) if _may_be_installed(fullname) else None
     if installed is not None and (not in_tables or installed.origin is not None):
         return installed
     if not in_tables and not _is_or_has_reexported(fullname):
@@ -126,10 +126,11 @@ def _may_be_installed(fullname: str) -> bool:
     return fullname.startswith(f"{PROVIDERS}.") or (fullname not in MODULES and installed_airflow() is None)
 
 
-def _installed(fullname: str) -> ModuleSpec | None:
-    package = sys.modules.get(fullname.rpartition(".")[0])
-    path: Sequence[str] | None = getattr(package, "__path__", None)
-    return PathFinder.find_spec(fullname, path) if path else None
+def _installed(fullname: str, others: Sequence[Any]) -> ModuleSpec | None:
+    """The spec by the first finder that has one: that of folders, or of an editable installation."""
+    path = getattr(sys.modules.get(fullname.rpartition(".")[0]), "__path__", ())
+    found: Iterator[ModuleSpec | None] = (finder.find_spec(fullname, [*path], None) for finder in others)
+    return next(filter(None, found), None)
 
 
 def _folders(fullname: str) -> list[str]:

@@ -171,3 +171,32 @@ except ImportError as error:
         "imported",
         "ObjectStoragePath needs universal_pathlib: `pip install 'aiosched[object-storage]'`.",
     ]
+
+
+EDITABLE = """
+import sys
+from importlib.util import spec_from_file_location
+class Editable:  # as an editable installation leaves it
+    FILES = {{"airflow.providers.mine": "mine/__init__.py", "airflow.providers.mine.hooks": "mine/hooks.py",
+             "airflow.ours": "ours.py"}}
+    @classmethod
+    def find_spec(cls, fullname, path=None, target=None):
+        return spec_from_file_location(fullname, "{folder}/" + cls.FILES[fullname]) if fullname in cls.FILES else None
+sys.meta_path.append(Editable)
+from aiosched.airflow.finder import install
+install("compat")
+"""
+
+
+def test_packages_below_airflow_that_another_finder_knows_are_found(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text("")
+    (tmp_path / "mine" / "hooks.py").write_text("from airflow.sdk import BaseHook\nclass MineHook(BaseHook): ...\n")
+    (tmp_path / "ours.py").write_text("NAME = 'ours'\n")
+    before = EDITABLE.format(folder=tmp_path)
+
+    assert python(f"{before}from airflow.providers.mine.hooks import MineHook as M; print(M.__module__)") == (
+        "airflow.providers.mine.hooks"
+    )
+    assert python(f"{before}from airflow.ours import NAME; print(NAME)") == "ours"
+    assert "has no such module" in python(f"{before}import airflow.providers.mine.missing")

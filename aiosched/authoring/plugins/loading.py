@@ -1,7 +1,7 @@
 """Loads plugins: those of the plugins folder and of entry points, once in each process that imports DAG files.
 
-A plugin that cannot be imported, and what has no effect, are `problems`: they are logged once, `aiosched doctor` shows
-them, and everything else goes on.
+A plugin that cannot be imported, and what has no effect, are `problems`: `aiosched doctor` shows them, the former are
+errors in the log, and everything else goes on.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def load_plugins(folder: str | None) -> LoadedPlugins:
         _loaded[folder] = _current = LoadedPlugins()
         _load(_current, folder)
         for problem in _current.problems:
-            logger.log(logging.ERROR if problem.is_error else logging.INFO, "plugin %s", problem)
+            logger.log(logging.ERROR if problem.is_error else logging.DEBUG, "plugin %s", problem)
     _current = _loaded[folder]
     return _current
 
