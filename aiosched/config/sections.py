@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aiosched.config.alerts import AlertRuleSettings, NotifierSettings, no_two_of_a_name, read_tables
 from aiosched.config.bundles import BundleSettings, no_name_twice, read_bundles
+from aiosched.config.project import folders_above, is_folder, module_folders
 from aiosched.config.secrecy import Secrecy, SecretAddress, SecretText, split_keys
 from aiosched.config.secret_backends import BackendSettings, read_backends
 from aiosched.sizes import size_of
@@ -121,8 +122,14 @@ class CoreSettings(_Section):
     """Meanings and defaults as in Airflow where the name is the same."""
 
     dags_folder: Path = Field(default=Path("dags"), description="folder of the DAG files")
-    plugins_folder: Path = Field(
-        default=Path("plugins"), description="folder of plugins, on the path of DAG files; it need not exist"
+    project_folder: Path | None = Field(
+        default=None,
+        description="folder with modules that DAG files import, besides those above the DAGs folder",
+    )
+    plugins_folder: Path | None = Field(
+        default=None,
+        description="folder of plugins, on the path of DAG files; unset: `plugins` of the project, else of the working "
+        "directory",
     )
     home: Path = Field(default=Path(".aiosched"), description="folder of the embedded database and the logs")
     default_timezone: Annotated[str, AfterValidator(_known_timezone)] = Field(
@@ -631,3 +638,19 @@ class Settings(_Section):
     def logs_folder(self) -> Path:
         """The folder of task logs, absolute."""
         return (self.logs.folder or self.core.home / "logs").absolute()
+
+    def module_folders(self, dags_folder: Path | None = None) -> list[Path]:
+        """Where modules of the project of `dags_folder` (None: that of the settings) are besides it, absolute."""
+        return module_folders(self._projects(dags_folder))
+
+    def plugins_folder(self, dags_folder: Path | None = None) -> Path:
+        """The folder of plugins, absolute: of the settings, else of the project; it need not exist."""
+        if (named := self.core.plugins_folder) is not None:
+            return named.absolute()
+        candidates = [folder / "plugins" for folder in (*self._projects(dags_folder), Path.cwd())]
+        return next(filter(is_folder, candidates), candidates[0])
+
+    def _projects(self, dags_folder: Path | None) -> list[Path]:
+        around = dags_folder or (None if self.dags.bundles else self.core.dags_folder)
+        named = self.core.project_folder
+        return [*(folders_above(around) if around else ()), *([named.absolute()] if named else ())]

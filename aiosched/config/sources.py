@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 from aiosched.config.alerts import shown_notifiers, shown_rules
 from aiosched.config.bundles import shown_bundles
+from aiosched.config.project import is_folder
 from aiosched.config.secrecy import Secrecy, hide_password, secrecy_of
 from aiosched.config.secret_backends import shown_backends
 from aiosched.config.sections import Settings
@@ -52,7 +53,14 @@ FLAGS: Final = MappingProxyType(
 _BUNDLES: Final = "dags.bundles"
 _ALERT_RULES: Final = "alerts.rules"
 _DAGS_FOLDER: Final = "core.dags_folder"
-_AIRFLOWS_FOLDER: Final = "AIRFLOW__CORE__DAGS_FOLDER"  # used if nothing else says where the DAG files are
+_AIRFLOWS_HOME: Final = "AIRFLOW_HOME"
+_OF_AIRFLOW: Final = MappingProxyType(  # variables that count if no source sets the setting
+    {
+        "AIRFLOW__CORE__DAGS_FOLDER": _DAGS_FOLDER,
+        "AIRFLOW__CORE__PLUGINS_FOLDER": "core.plugins_folder",
+        _AIRFLOWS_HOME: "core.project_folder",
+    }
+)
 
 _LONG_PREFIX: Final = "AIOSCHED__"
 _SHORT_PREFIX: Final = "AIOSCHED_"
@@ -116,8 +124,8 @@ def load_settings(
 ) -> Loaded:
     """Read all sources. `overrides` are flags, by key (`{"database.dsn": …}`); None means not given.
 
-    `environ` and `folder` default to those of the process. An empty variable counts as unset. Airflow's variable for
-    the DAGs folder counts if no source names one. Raises ConfigError with the name of the file or variable for an
+    `environ` and `folder` default to those of the process. An empty variable counts as unset. Airflow's variables for
+    its folders count if no source names them. Raises ConfigError with the name of the file or variable for an
     unknown key (with the nearest known one), for an invalid value, and for a key that is set twice in the same kind of
     source.
     """
@@ -126,8 +134,9 @@ def load_settings(
     found: dict[str, tuple[Any, Origin]] = {}
     found.update(_from_file(folder))
     found.update(_from_environment(environ))
-    if environ.get(_AIRFLOWS_FOLDER) and not found.keys() & {_DAGS_FOLDER, _BUNDLES}:
-        found[_DAGS_FOLDER] = environ[_AIRFLOWS_FOLDER], Origin("environment", _AIRFLOWS_FOLDER)
+    for key, value in _from_airflow(environ, folder).items():
+        if key not in found and (key != _DAGS_FOLDER or _BUNDLES not in found):
+            found[key] = value
     for key, value in (overrides or {}).items():
         if value is not None:
             found[key] = value, Origin("flag", FLAGS.get(key, "an argument"))
@@ -136,6 +145,18 @@ def load_settings(
     origins = {field.key: Origin("default") for field in setting_fields()}
     origins.update({key: origin for key, (_, origin) in found.items()})
     return Loaded(_build(found), MappingProxyType(origins))
+
+
+def _from_airflow(environ: Mapping[str, str], folder: Path) -> dict[str, tuple[Any, Origin]]:
+    """What Airflow's variables say. Its home has the DAGs folder, if there is none in `folder`."""
+    found: dict[str, tuple[Any, Origin]] = {}
+    home = environ.get(_AIRFLOWS_HOME)
+    if home and is_folder(dags := Path(home, "dags")) and not is_folder(folder / "dags"):
+        found[_DAGS_FOLDER] = dags, Origin("environment", _AIRFLOWS_HOME)
+    for variable, key in _OF_AIRFLOW.items():
+        if environ.get(variable):
+            found[key] = environ[variable], Origin("environment", variable)
+    return found
 
 
 def _build(found: Mapping[str, tuple[Any, Origin]]) -> Settings:

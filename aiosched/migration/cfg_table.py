@@ -75,6 +75,7 @@ OPTIONS: Final[Mapping[tuple[str, str], OurSetting | str]] = MappingProxyType(
     {
         # [core]
         ("core", "dags_folder"): OurSetting("core.dags_folder"),
+        ("core", "plugins_folder"): OurSetting("core.plugins_folder"),
         ("core", "default_timezone"): OurSetting("core.default_timezone"),
         ("core", "executor"): OurSetting("executor.kind", None, _executor),
         ("core", "parallelism"): OurSetting("core.parallelism", "for each scheduler", _at_least_one),
@@ -105,7 +106,6 @@ OPTIONS: Final[Mapping[tuple[str, str], OurSetting | str]] = MappingProxyType(
         ("core", "simple_auth_manager_all_admins"): "web.auth = none",
         ("core", "simple_auth_manager_passwords_file"): _USERS,
         ("core", "load_examples"): "no examples are installed; `aiosched init` makes one",
-        ("core", "plugins_folder"): "plugins are read from the folder `plugins` beside the DAGs folder",
         ("core", "execute_tasks_new_python_interpreter"): "executor.isolation = fresh: a new process for each attempt",
         ("core", "dagbag_import_error_tracebacks"): "errors are always shown with the lines of your file",
         ("core", "dagbag_import_error_traceback_depth"): "errors are always shown with the lines of your file",

@@ -28,9 +28,9 @@ from aiosched.parsing.values import LookUp, ValueServer
 
 @dataclass(frozen=True, slots=True)
 class FolderPart:
-    """Files that belong to one DAGs folder."""
+    """Files that belong to one DAGs folder; of bundles, whose files have their own, it is None."""
 
-    root: Path
+    root: Path | None
     files: dict[str, DagFile] = field(default_factory=dict)
     errors: list[ParsedFile] = field(default_factory=list)
 
@@ -62,18 +62,18 @@ async def check_paths(
 async def list_bundles(settings: Settings) -> list[FolderPart]:
     """The files of the newest code of the bundles on this machine."""
     roots, broken = await code_here(settings)
-    found = [FolderPart(Path(), errors=[problem_result(name, str(why)) for name, why in broken.items()])]
+    found = [FolderPart(None, errors=[problem_result(name, str(why)) for name, why in broken.items()])]
     for bundle, root in roots.items():
         files = AuthorFiles(safe_mode=settings.core.dag_discovery_safe_mode)
         listing = await FolderSource(bundle, root, files).list(())
         errors = [problem_result(p.name, p.message) for p in listing.problems.values()]
-        found.append(FolderPart(root, dict(listing.files), errors))
+        found.append(FolderPart(None, dict(listing.files), errors))
     return found
 
 
 async def _parse(part: FolderPart, settings: Settings, look_up: LookUp | None) -> list[ParsedFile]:
     values = None if look_up is None else ValueServer(look_up, patience=PATIENCE)
-    pool = ParsingPool(settings, root=str(part.root), values=values)
+    pool = ParsingPool(settings, root="" if part.root is None else str(part.root), values=values)
     room = asyncio.Semaphore(pool.size)
 
     async def parse(file: DagFile) -> ParsedFile:
@@ -103,13 +103,13 @@ def _collect(paths: Sequence[Path], settings: Settings) -> list[FolderPart]:
                 problem_result(p.name, p.message) for p in listing.problems.values() if p.name.startswith(prefix)
             )
         else:
-            _add(path, part)
+            _add(path, root, part)
     return list(parts.values())
 
 
-def _add(path: Path, part: FolderPart) -> None:
+def _add(path: Path, root: Path, part: FolderPart) -> None:
     """Add a file that was given by name."""
-    name = printable(path.relative_to(part.root).as_posix())
+    name = printable(path.relative_to(root).as_posix())
     if (wrong := wrong_name(path)) is not None:
         part.errors.append(problem_result(name, wrong))
         return

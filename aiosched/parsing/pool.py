@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -47,7 +48,8 @@ class ParsingPool:
     """Supervisors that parse files.
 
     They start with the first files and end with `close`. Submit at most `size` files at a time: if a supervisor is
-    killed from outside, all submitted files fail with it and are parsed once more. `values` answers look-ups of
+    killed from outside, all submitted files fail with it and are parsed once more. `root` is the DAGs folder of files
+    that name none. `values` answers look-ups of
     variables and connections (None: files read only the environment); the pool closes it. Files are imported as `user`.
     """
 
@@ -62,7 +64,7 @@ class ParsingPool:
         self.size: int = supervisors_for(settings)
         self._prepared_with = (
             Limits.of(settings),
-            AuthoringDefaults.of(settings),
+            AuthoringDefaults.of(settings, Path(root) if root else None),
             user,
             secret_variables(),
             writes_json(),

@@ -125,7 +125,7 @@ class DagBag:
         key, began = self._key(path / member if member else path), time.monotonic()
         self.import_errors.pop(key, None)
         self.dags = {dag_id: dag for dag_id, dag in self.dags.items() if dag.fileloc != str(path)}
-        begin(load_settings({}).settings)
+        begin(load_settings({}).settings, root)
         try:
             loaded = load_file(path, root=root, member=member)
             for dag in loaded.dags:

@@ -55,9 +55,9 @@ class DagBag(Mapping[str, "DAG"]):
         return "\n\n".join(_text(name, error) for name, error in self.errors.items())
 
 
-def begin(settings: Settings) -> None:
-    """What importing DAG files needs in this process: the defaults of authors, and answers to `import airflow`."""
-    use_defaults(AuthoringDefaults.of(settings))
+def begin(settings: Settings, root: Path) -> None:
+    """What importing DAG files below `root` needs in this process: defaults of authors, answers to `import airflow`."""
+    use_defaults(AuthoringDefaults.of(settings, root))
     install(settings.core.airflow)
 
 
@@ -79,7 +79,7 @@ def load_dag_bag(
     root = Path(folder or settings.core.dags_folder).absolute()
     if not root.is_dir():
         raise ConfigError(f"There is no DAGs folder {root}; give the folder, or set AIOSCHED_DAGS.")
-    begin(settings)
+    begin(settings, root)
     listing = Discovery(root, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
     bag = DagBag(root)
     for problem in listing.problems.values():

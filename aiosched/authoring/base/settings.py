@@ -7,6 +7,7 @@ answers `import airflow`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
@@ -34,14 +35,15 @@ class AuthoringDefaults:
     airflow_defaults: str = "by file"  # those of files that import it: by file, 2, 3
     conf_overrides_params: bool = True
     plugins_folder: str | None = None  # absolute; None: only plugins of installed packages
+    module_folders: tuple[str, ...] = ()  # absolute; where modules are that nothing else finds
     max_map_length: int = 1024  # items of a value that tasks are mapped over
     max_tested_xcom_bytes: int = 1_048_576  # of one value in dag.test(), which keeps all in memory
     backends_first: bool = False  # there are backends of secrets: what they have counts before the environment
     base_url: str = "http://127.0.0.1:8484"  # of the web server, for people; without a slash at the end
 
     @classmethod
-    def of(cls, settings: Settings) -> AuthoringDefaults:
-        """The defaults from the settings."""
+    def of(cls, settings: Settings, dags_folder: Path | None = None) -> AuthoringDefaults:
+        """The defaults from the settings, in the project of `dags_folder` (None: of the settings)."""
         core, xcom, web = settings.core, settings.xcom, settings.web
         return cls(
             timezone=core.default_timezone,
@@ -58,7 +60,8 @@ class AuthoringDefaults:
             airflow=core.airflow,
             airflow_defaults=core.airflow_defaults,
             conf_overrides_params=core.dag_run_conf_overrides_params,
-            plugins_folder=str(core.plugins_folder.absolute()),
+            plugins_folder=str(settings.plugins_folder(dags_folder)),
+            module_folders=tuple(map(str, settings.module_folders(dags_folder))),
             max_map_length=core.max_map_length,
             max_tested_xcom_bytes=max(core.max_xcom_bytes, xcom.max_remote_bytes if xcom.remote else 0),
             backends_first=bool(settings.secrets.backends),

@@ -28,6 +28,7 @@ from aiosched.authoring.base.checks import warn
 from aiosched.authoring.base.file_stamps import read_whole
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
+from aiosched.authoring.dag.project_finder import use_project
 from aiosched.authoring.dag.serialize import advise
 from aiosched.authoring.dag.sources import digest_of, finder, names_in_functions, put_on_path
 from aiosched.authoring.plugins.loading import load_plugins
@@ -71,6 +72,7 @@ def load_file(path: Path, *, root: Path, member: str | None = None, content: byt
     """
     finder.watch(root)
     _make_importable(root)
+    use_project()
     policies = load_plugins(defaults().plugins_folder).policies
     finder.refresh()
     finder.begin()

@@ -268,10 +268,11 @@ async def _plugins(settings: Settings) -> AsyncIterator[Finding]:
     from aiosched.config.secret_environment import without_secrets
     from aiosched.other_user import command_as, environment_of, missing_rights, other_user
 
-    folder = settings.core.plugins_folder.absolute()
+    folder = settings.plugins_folder()
     if not folder.is_dir() and not plugin_entry_points():
         return
-    command, environ = [sys.executable, "-m", "aiosched.parsing.plugin_report", str(folder)], dict(os.environ)
+    places = map(str, (folder, *settings.module_folders()))
+    command, environ = [sys.executable, "-m", "aiosched.parsing.plugin_report", *places], dict(os.environ)
     if settings.executor.run_as is not None and not missing_rights():
         try:
             user = other_user(settings.executor.run_as, "executor.run_as")
