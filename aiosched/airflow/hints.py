@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from aiosched.airflow.tables import MODULES
+from aiosched.airflow.tables import MODULES, providers
 
+PACKAGES: Final = "apache-airflow-providers-"
 NESTED: Final = frozenset({"apache", "atlassian", "cncf", "common", "dbt", "microsoft"})  # folders of packages
 
 
@@ -25,6 +26,11 @@ def unknown(fullname: str) -> str:
 def provider(fullname: str) -> str:
     """The message for a module of a provider package that is not installed."""
     package = provider_package(fullname)
+    if package is None:
+        return (
+            f"No module named {fullname!r}, and no provider package of Airflow is known that has it. If it is one of "
+            "your own, install it from where you keep it, or put its folder on the path."
+        )
     return (
         f"No module named {fullname!r}. It belongs to the provider package {package}. If that is not installed: "
         f"`aiosched providers install {package}`. If it is, its version has no such module."
@@ -33,16 +39,20 @@ def provider(fullname: str) -> str:
 
 def not_in_version(module: str, name: str) -> str:
     """The message for a name that the module of a provider package does not have."""
-    package = provider_package(module)
+    package = provider_package(module) or "its package"
     if module in MODULES:
         return f"{module} has no {name!r} here. {elsewhere(module, name)}"
     return f"{module} has no {name!r}: the installed version of {package} is too new or too old for it."
 
 
-def provider_package(fullname: str) -> str:
-    """The distribution that has a module below `airflow.providers`."""
-    parts = fullname.split(".")[2:]
-    return "apache-airflow-providers-" + "-".join(parts[: 2 if parts[0] in NESTED else 1]).replace("_", "-")
+def provider_package(fullname: str) -> str | None:
+    """The distribution that has a module below `airflow.providers`; None for one that is not of Airflow's project.
+
+    Only known names are given, since anybody can publish a package with another one.
+    """
+    parts = fullname.replace("_", "-").split(".")[2:]
+    names = ("-".join(parts[:length]) for length in (2, 1))
+    return next((f"{PACKAGES}{name}" for name in names if name in providers()), None)
 
 
 def elsewhere(module: str, name: str) -> str:

@@ -4,6 +4,7 @@
     values.py     variables and connections, decrypted       planning.py    rows in, plan out
     applying.py   storing a plan                             files.py       which DAG files run, what others need
     cfg.py        airflow.cfg as settings                    cfg_table.py   each setting of Airflow, its place here
+    missing.py    where a missing module may come from
 
 Source: docs/migration.md.
 """

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from aiosched.airflow.hints import PACKAGES, provider_package
+from aiosched.airflow.tables import providers
+from aiosched.migration.missing import ProjectModules, Where
 from aiosched.parsing.result import FileError, ParsedFile
 
 _NO_MODULE: Final = re.compile(r"No module named '(?P<module>[\w.]+)'")
-_PROVIDER: Final = re.compile(r"airflow\.providers\.(?P<path>[\w.]+)")
-_PACKAGE: Final = re.compile(r"apache-airflow-providers-[a-z0-9-]+")
-_GROUPS: Final = frozenset({"apache", "atlassian", "cncf", "common", "dbt", "facebook", "microsoft"})  # of two words
+_PROVIDER: Final = re.compile(r"airflow\.providers\.[\w.]+")
+_PACKAGE: Final = re.compile(rf"{PACKAGES}(?P<name>[a-z0-9-]+)")
 
 
 class Readiness(StrEnum):
@@ -26,12 +28,13 @@ class Readiness(StrEnum):
     WARNING = "runs with a warning"
     PROVIDER = "needs a provider"
     PACKAGE = "needs a package"
+    MODULE = "needs a module"  # of the project, or of whom is to be decided
     FAILS = "cannot run"
 
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
-    """The verdict on one file. `remedy` is a command to run first; `details` are warnings, or the error."""
+    """The verdict on one file. `remedy` is a command to run first; `details`: warnings, or the error and its cause."""
 
     file: str
     verdict: Readiness
@@ -40,40 +43,46 @@ class FileVerdict:
     remedy: str | None = None
 
 
-def judge_files(parsed: Iterable[ParsedFile]) -> list[FileVerdict]:
-    """The verdict on each file, in the given order."""
-    return [judge_file(one) for one in parsed]
+def judge_files(parsed: Iterable[ParsedFile], modules: ProjectModules) -> list[FileVerdict]:
+    """The verdict on each file, in the given order. `modules`: where those may be that a file did not find."""
+    return [judge_file(one, modules) for one in parsed]
 
 
-def judge_file(parsed: ParsedFile) -> FileVerdict:
+def judge_file(parsed: ParsedFile, modules: ProjectModules) -> FileVerdict:
     """The verdict on a parse result."""
     dags = tuple(dag.dag_id for dag in parsed.dags)
     if parsed.error is not None:
-        verdict, remedy = _of_error(parsed.error)
+        verdict, remedy, *causes = _of_error(parsed.error, modules)
         line = f"line {parsed.error.line}: " if parsed.error.line else ""
-        return FileVerdict(parsed.name, verdict, dags, (f"{line}{parsed.error.message}",), remedy)
+        return FileVerdict(parsed.name, verdict, dags, (f"{line}{parsed.error.message}", *causes), remedy)
     return FileVerdict(parsed.name, Readiness.WARNING if parsed.warnings else Readiness.RUNS, dags, parsed.warnings)
 
 
-def _of_error(error: FileError) -> tuple[Readiness, str | None]:
+_OF_MODULE: Final = {
+    Where.PROJECT: Readiness.MODULE,
+    Where.PUBLIC: Readiness.PACKAGE,
+    Where.OLDER_PYTHON: Readiness.FAILS,
+    Where.UNKNOWN: Readiness.MODULE,
+}
+
+
+def _of_error(error: FileError, modules: ProjectModules) -> tuple[Readiness, str | None, *tuple[str, ...]]:
+    """What becomes of a file with this error, the command to run first, and what is to be said besides the error."""
     if package := provider_of(error.message):
         return Readiness.PROVIDER, f"aiosched providers install {package}"
     missing = _NO_MODULE.search(error.message)
-    if missing is not None and missing["module"].split(".")[0] != "airflow":
-        return Readiness.PACKAGE, f"pip install {missing['module'].split('.')[0]}"
-    return Readiness.FAILS, None
+    if missing is None or missing["module"].partition(".")[0] == "airflow":
+        return Readiness.FAILS, None
+    found = modules.explain(missing["module"])
+    return _OF_MODULE[found.where], found.command, found.text
 
 
 def provider_of(message: str) -> str | None:
-    """The package of the provider that an import error is about, None if it is about something else."""
-    if named := _PACKAGE.search(message):
+    """The package of Airflow's project that an import error is about, None if it is about something else."""
+    if (named := _PACKAGE.search(message)) and named["name"] in providers():
         return named[0]
     found = _PROVIDER.search(message)
-    if found is None:
-        return None
-    words = found["path"].split(".")
-    name = words[:2] if words[0] in _GROUPS and len(words) > 1 else words[:1]
-    return f"apache-airflow-providers-{'-'.join(name)}".replace("_", "-")
+    return None if found is None else provider_package(found[0])
 
 
 def installs(verdicts: Sequence[FileVerdict]) -> list[str]:

@@ -251,6 +251,7 @@ def test_an_address_that_leads_nowhere_is_explained_without_its_password(
 
 def test_files_settings_and_commands_are_reported(here: Cli, tmp_path: Path) -> None:
     (tmp_path / "dags" / "cloud.py").write_text("import airflow_dag_marker\n")
+    (tmp_path / "dags" / "spark.py").write_text("import pyspark  # of an airflow dag\n")
     (tmp_path / "airflow.cfg").write_text(
         "[core]\nparallelism = 7\nexecutor = CeleryExecutor\ndag_concurrency = 5\nload_examples = True\n"
         "[scheduler]\nschedulr = 1\n[celery]\nbroker_url = redis://:hunter2@x\n"
@@ -261,7 +262,10 @@ def test_files_settings_and_commands_are_reported(here: Cli, tmp_path: Path) -> 
     assert "some.py" in found.stdout
     assert "runs" in found.stdout
     assert "needs a package" in found.stdout
-    assert "first: pip install airflow_dag_marker" in found.stderr
+    assert "needs a module" in found.stdout
+    assert "first: pip install pyspark" in found.stderr
+    assert "cloud.py: Decide where airflow_dag_marker comes from" in found.stderr
+    assert "install airflow_dag_marker" not in found.stdout + found.stderr
     assert "parallelism = 7  # for each scheduler\n" in found.stdout
     assert "max_active_tasks_per_dag = 5" in found.stdout
     assert '[executor]\nkind = "celery"' in found.stdout

@@ -3,7 +3,7 @@
 `here.tsv` has the names that aiosched answers itself; `moved.tsv` those of older Airflow that a provider package has
 today, which must be installed. `reexported.tsv` has what modules of Airflow have from one another, as `Context` in
 `airflow.models.taskinstance`. `tools/airflow_names.py` makes it of Airflow's wheels, and it is read when a name is in
-no other table.
+no other table. `providers.txt` lists the provider packages of Airflow's project, without `apache-airflow-providers-`.
 
 A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a module alone. The name `*` stands for
 all public names of its home. Rows are sorted.
@@ -19,6 +19,7 @@ from typing import Final
 FOLDER: Final = Path(__file__).parent  # importlib.resources would take longer than the tables
 FILES: Final = ("here.tsv", "moved.tsv")
 REEXPORTED: Final = "reexported.tsv"
+PROVIDERS: Final = "providers.txt"
 COLUMNS: Final = ["module", "name", "home"]
 
 
@@ -48,3 +49,9 @@ MODULES: Final = read(FOLDER)
 def reexported() -> Mapping[str, Mapping[str, str]]:
     """The names of `reexported.tsv` by module, none of which `MODULES` has."""
     return read(FOLDER, [REEXPORTED])
+
+
+@cache
+def providers() -> frozenset[str]:
+    """The provider packages of Airflow's project that have been released, by the end of their names."""
+    return frozenset((FOLDER / PROVIDERS).read_text(encoding="utf-8").split())

@@ -95,6 +95,7 @@ def airflow(
     """
     from aiosched.migration.cfg import fernet_keys, from_environment, metadata_url, read_cfg, translate
     from aiosched.migration.files import installs, judge_files
+    from aiosched.migration.missing import ProjectModules
 
     if not folder.is_dir():
         raise UsageProblem(f"{folder} is not a folder; name the folder that dags_folder has in airflow.cfg.")
@@ -110,7 +111,7 @@ def airflow(
         steps = asyncio.run(_take_over(source, settings, parsed, apply=apply, overwrite=overwrite))
     elif config is not None and metadata_url(cfg) is not None:
         talk("airflow.cfg names a metadata database: --database with its address shows what would be taken over")
-    verdicts = judge_files(parsed)
+    verdicts = judge_files(parsed, ProjectModules(folder))
     report = MigrationReport(apply, verdicts, installs(verdicts), translate(cfg) if config is not None else [], steps)
     _show(report, output)
     if apply and any(step.outcome == "left" for step in steps):
