@@ -160,6 +160,11 @@ class CoreSettings(_Section):
         default=30.0, gt=0, description="timeout of the import of a DAG file, in seconds"
     )
     dag_discovery_safe_mode: bool = Field(default=True, description="skip files that do not mention aiosched and dag")
+    dag_ignore_file_syntax: Literal["by file", "glob", "regexp"] = Field(
+        default="by file",
+        description="syntax of .airflowignore: glob: as .gitignore; regexp: regular expressions, the default of "
+        "Airflow 1.10 and 2; by file: regexp, if it has lines that make no sense as globs",
+    )
     airflow: Literal["compat", "installed", "off"] = Field(
         default="compat",
         description="who answers `import airflow` in DAG files: compat: aiosched; installed: an Airflow that is "

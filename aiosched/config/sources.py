@@ -58,6 +58,7 @@ _OF_AIRFLOW: Final = MappingProxyType(  # variables that count if no source sets
     {
         "AIRFLOW__CORE__DAGS_FOLDER": _DAGS_FOLDER,
         "AIRFLOW__CORE__PLUGINS_FOLDER": "core.plugins_folder",
+        "AIRFLOW__CORE__DAG_IGNORE_FILE_SYNTAX": "core.dag_ignore_file_syntax",
         _AIRFLOWS_HOME: "core.project_folder",
     }
 )
@@ -125,7 +126,7 @@ def load_settings(
     """Read all sources. `overrides` are flags, by key (`{"database.dsn": …}`); None means not given.
 
     `environ` and `folder` default to those of the process. An empty variable counts as unset. Airflow's variables for
-    its folders count if no source names them. Raises ConfigError with the name of the file or variable for an
+    what is read count if no source sets it. Raises ConfigError with the name of the file or variable for an
     unknown key (with the nearest known one), for an invalid value, and for a key that is set twice in the same kind of
     source.
     """

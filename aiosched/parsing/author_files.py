@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from aiosched.config.secret_environment import forget_secrets, secret_variables
 from aiosched.other_user import OtherUser, rights_of
 from aiosched.parsing.clean_processes import CleanContext
-from aiosched.parsing.discovery import Discovery, Listing
+from aiosched.parsing.discovery import Discovery, FileSelection, Listing
 from aiosched.parsing.killable import become_supervisor
 from aiosched.parsing.module_texts import read_texts
 
@@ -35,15 +35,15 @@ _user: OtherUser | None = None  # in the process of its own
 class AuthorFiles:
     """One reader, of the folders of one parser. `user`: as whom DAG files are imported; None: as this process."""
 
-    def __init__(self, *, safe_mode: bool, user: OtherUser | None = None) -> None:
-        self._safe_mode, self._user = safe_mode, user
+    def __init__(self, selection: FileSelection, *, user: OtherUser | None = None) -> None:
+        self._selection, self._user = selection, user
         self._discoveries = _Discoveries()
         self._context = CleanContext()
         self._executor: ProcessPoolExecutor | None = None
 
     async def list(self, name: str | None, root: Path, imported: Collection[str]) -> Listing:
         """See Discovery.list; `name` is that of the bundle. Raises OSError."""
-        return await self._run(self._discoveries.list, _list, name, root, self._safe_mode, imported)
+        return await self._run(self._discoveries.list, _list, name, root, self._selection, imported)
 
     async def texts(self, root: Path, wanted: Mapping[str, str]) -> dict[str, str]:
         """See read_texts. Raises OSError."""
@@ -82,10 +82,10 @@ class _Discoveries:
     def __init__(self) -> None:
         self._of = dict[str | None, Discovery]()
 
-    def list(self, name: str | None, root: Path, safe_mode: bool, imported: Collection[str]) -> Listing:
+    def list(self, name: str | None, root: Path, selection: FileSelection, imported: Collection[str]) -> Listing:
         """The listing of the folder where the bundle is now."""
         if (known := self._of.get(name)) is None or known.root != root.absolute():
-            known = self._of[name] = Discovery(root, safe_mode=safe_mode)
+            known = self._of[name] = Discovery(root, selection)
         # The real clock, because it is compared with file system timestamps.
         return known.list(now_ns=time.time_ns(), imported=imported)
 

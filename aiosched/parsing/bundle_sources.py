@@ -85,6 +85,7 @@ class _Listed:
             },
             {prefix + n: digest for n, digest in found.modules.items()},
             {prefix + n: FileProblem(prefix + n, p.message) for n, p in found.problems.items()},
+            frozenset(prefix + n for n in found.unknown),
         )
 
     def _failed(self, text: str) -> Listing:

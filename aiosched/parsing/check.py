@@ -20,7 +20,7 @@ from aiosched.errors import NotFound
 from aiosched.parsing.author_files import AuthorFiles
 from aiosched.parsing.bundle_sources import FolderSource
 from aiosched.parsing.claims import assign, conflict_message
-from aiosched.parsing.discovery import DagFile, Discovery, damage, printable, read_archive, wrong_name
+from aiosched.parsing.discovery import DagFile, Discovery, FileSelection, damage, printable, read_archive, wrong_name
 from aiosched.parsing.pool import ParsingPool
 from aiosched.parsing.result import FileError, ParsedFile
 from aiosched.parsing.values import LookUp, ValueServer
@@ -64,7 +64,7 @@ async def list_bundles(settings: Settings) -> list[FolderPart]:
     roots, broken = await code_here(settings)
     found = [FolderPart(None, errors=[problem_result(name, str(why)) for name, why in broken.items()])]
     for bundle, root in roots.items():
-        files = AuthorFiles(safe_mode=settings.core.dag_discovery_safe_mode)
+        files = AuthorFiles(FileSelection.of(settings))
         listing = await FolderSource(bundle, root, files).list(())
         errors = [problem_result(p.name, p.message) for p in listing.problems.values()]
         found.append(FolderPart(None, dict(listing.files), errors))
@@ -96,7 +96,7 @@ def _collect(paths: Sequence[Path], settings: Settings) -> list[FolderPart]:
         root = home if inside else path if path.is_dir() else path.parent
         part = parts.setdefault(root, FolderPart(root))
         if path.is_dir():
-            listing = Discovery(root, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
+            listing = Discovery(root, FileSelection.of(settings)).list(now_ns=time.time_ns())
             prefix = "" if path == root else path.relative_to(root).as_posix() + "/"
             part.files.update({n: f for n, f in listing.files.items() if n.startswith(prefix)})
             part.errors.extend(

@@ -1,7 +1,7 @@
 """Finds DAG files by walking the DAGs folder.
 
-Lives here: finding `.py` files and zip archives, ignore files, safe mode, content hashes, and the cache that makes
-listing an unchanged folder cheap. Reads the file system; does not decide when to parse.
+Lives here: finding `.py` files and zip archives, safe mode, content hashes, and the cache that makes listing an
+unchanged folder cheap. Reads the file system; does not decide when to parse, and what is ignored is in ignore_files.py.
 
 Source: the semantics reference, section 30.3 and section 34, decision 15.
 """
@@ -12,21 +12,20 @@ import errno
 import io
 import os
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple
-
-import pathspec
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiosched.authoring.base.file_stamps import Stamp, open_regular, read_whole
 from aiosched.authoring.dag.sources import content_of, digest_of
-from aiosched.core.values.patterns import has_re2
+from aiosched.parsing.ignore_files import IgnoreRules, WrongIgnoreFile, ignore_rules, is_ignored
+
+if TYPE_CHECKING:
+    from aiosched.config import Settings
 
 MOST_ENTRIES: Final = 500_000  # files and folders
-MOST_IN_IGNORE_FILE: Final = 2**20  # bytes
-IGNORE_FILES: Final = (".airflowignore", ".aioschedignore")  # in this order: the last one wins
 SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
 DAG_WORDS: Final = (b"dag", b"asset")
 
@@ -47,10 +46,14 @@ class DagFile:
 
 @dataclass(frozen=True, slots=True)
 class FileProblem:
-    """An unreadable entry of the folder: shown as the import error of `name`."""
+    """An unreadable entry of the folder: shown as the import error of `name`.
+
+    `hides`: the prefix of files that are not listed because of it.
+    """
 
     name: str
     message: str
+    hides: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,18 @@ class Listing:
         return any("/".join(parts[:n]) in self.problems for n in range(1, len(parts)))
 
 
+class FileSelection(NamedTuple):
+    """Which files of a folder count: those of safe mode, and those that ignore files leave (see ignore_rules)."""
+
+    safe_mode: bool = True
+    ignore_syntax: str = "by file"
+
+    @classmethod
+    def of(cls, settings: Settings) -> FileSelection:
+        """That of the settings."""
+        return cls(settings.core.dag_discovery_safe_mode, settings.core.dag_ignore_file_syntax)
+
+
 class _Entry(NamedTuple):
     stamp: Stamp
     digest: str
@@ -84,9 +99,9 @@ class _Entry(NamedTuple):
 class Discovery:
     """Lists one DAGs folder repeatedly, reading only files that changed in between. Not thread-safe."""
 
-    def __init__(self, root: Path, *, safe_mode: bool = True) -> None:
+    def __init__(self, root: Path, selection: FileSelection) -> None:
         self.root: Path = root.absolute()
-        self._safe_mode = safe_mode
+        self._selection = selection
         self._cache: dict[str, _Entry] = {}
 
     def list(self, *, now_ns: int, imported: Collection[str] = ()) -> Listing:
@@ -100,7 +115,7 @@ class Discovery:
         modules: dict[str, str] = {}
         problems: dict[str, FileProblem] = {}
         cache: dict[str, _Entry] = {}
-        for found in walk(self.root):
+        for found in walk(self.root, self._selection.ignore_syntax):
             if isinstance(found, FileProblem):
                 problems[found.name] = found
                 continue
@@ -134,7 +149,8 @@ class Discovery:
                 cache[str(self.root / name)] = ignored
                 modules[name] = ignored.digest
         self._cache = cache
-        return Listing(files, modules, problems)
+        hidden = frozenset(problem.hides for problem in problems.values() if problem.hides is not None)
+        return Listing(files, modules, problems, hidden)
 
     def _ignored(self, path: Path, now_ns: int) -> _Entry | None:
         """A file that was imported or read although it is not listed; or a folder, with the names in it."""
@@ -155,7 +171,7 @@ class Discovery:
             members, digest = read_archive(path) or (None, "")
             return _Entry(stamp, digest if members else "", bool(members), members)
         content, stamp = read_whole(path)
-        return _Entry(stamp, digest_of(content), not self._safe_mode or looks_like_dags(content), None)
+        return _Entry(stamp, digest_of(content), not self._selection.safe_mode or looks_like_dags(content), None)
 
 
 def looks_like_dags(content: bytes) -> bool:
@@ -213,7 +229,7 @@ def wrong_name(path: Path) -> str | None:
     return None
 
 
-def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
+def walk(root: Path, ignore_syntax: str) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
     """Every file below `root` that no ignore file excludes, in name order, and the unreadable entries.
 
     Symlinks are followed; a symlink to a parent folder is a problem. Raises OSError, also for more than MOST_ENTRIES
@@ -221,7 +237,7 @@ def walk(root: Path) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
     """
     status = root.stat()
     os.scandir(root).close()  # an unreadable root is the caller's error, not a problem inside the folder
-    yield from _walk(root, "", ((status.st_dev, status.st_ino),), (), count(1))
+    yield from _walk(root, "", ((status.st_dev, status.st_ino),), (), count(1), ignore_syntax)
 
 
 def _walk(
@@ -230,6 +246,7 @@ def _walk(
     above: tuple[tuple[int, int], ...],
     rules: tuple[IgnoreRules, ...],
     numbers: Iterator[int],
+    ignore_syntax: str,
 ) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
     try:
         with os.scandir(folder) as found:
@@ -239,11 +256,13 @@ def _walk(
     except OSError as error:
         yield FileProblem(prefix.rstrip("/"), f"{printable(str(folder))} cannot be read: {error.strerror}")
         return
-    own = _ignore_rules(folder, prefix, {e.name for e in entries})
-    if isinstance(own, FileProblem):
-        yield own
-    elif own is not None:
-        rules = (*rules, own)
+    own = ignore_rules(folder, prefix, {e.name for e in entries}, ignore_syntax)
+    if isinstance(own, WrongIgnoreFile):
+        yield FileProblem(own.name, own.message, prefix if own.hides else None)
+        if own.hides:
+            return
+    else:
+        rules = (*rules, *own)
     for entry in entries:
         if entry.name.startswith(".") or entry.name == "__pycache__":
             continue
@@ -272,75 +291,6 @@ def _walk(
                     "Remove the link, or name it in an .aioschedignore file.",
                 )
             else:
-                yield from _walk(Path(entry.path), name + "/", (*above, identity), rules, numbers)
+                yield from _walk(Path(entry.path), name + "/", (*above, identity), rules, numbers, ignore_syntax)
         elif entry.is_file():
             yield name, Path(entry.path), Stamp.of(status)
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
-    """The patterns of one folder's ignore files. `prefix` is that folder, relative to the root, ending in `/`."""
-
-    prefix: str
-    spec: pathspec.GitIgnoreSpec
-
-    def verdict(self, name: str) -> bool | None:
-        """True: ignored; False: kept by a `!` pattern; None: no pattern matches `name`."""
-        return self.spec.check_file(name.removeprefix(self.prefix)).include
-
-
-def is_ignored(name: str, rules: Iterable[IgnoreRules]) -> bool:
-    """Whether `name` (relative to the root; folders end in `/`) is ignored.
-
-    The innermost folder with a matching pattern decides; within it the last matching line.
-    """
-    for rule in reversed(tuple(rules)):
-        verdict = rule.verdict(name)
-        if verdict is not None:
-            return verdict
-    return False
-
-
-def _ignore_rules(folder: Path, prefix: str, names: set[str]) -> IgnoreRules | FileProblem | None:
-    lines: list[str] = []
-    for name in IGNORE_FILES:
-        if name not in names:
-            continue
-        try:
-            found = read_whole(folder / name, most=MOST_IN_IGNORE_FILE)[0].decode().splitlines()
-            wrong = next((number for number, line in enumerate(found, 1) if not _compiles(line)), None)
-        except UnicodeDecodeError:
-            problem = "it is not UTF-8"
-        except OSError as error:
-            problem = str(error.strerror)
-        else:
-            lines += found
-            if wrong is None:
-                continue
-            problem = f"line {wrong} is no pattern"  # and not what it says: a link may lead to what nobody may see
-        where = prefix + name
-        return FileProblem(where, f"{where} cannot be used, so it ignores nothing: {problem}")
-    return IgnoreRules(prefix, _compile(lines)) if lines else None
-
-
-def _compiles(line: str) -> bool:
-    try:
-        _compile([line])
-    except ValueError:
-        return False
-    return True
-
-
-def _is_simple(line: str) -> bool:
-    """Whether it has at most two `*` in each part of a path, and `**` at most once."""
-    return line.count("**") <= 1 and all(part.count("*") <= 2 for part in line.split("/"))
-
-
-def _compile(lines: Sequence[str]) -> pathspec.GitIgnoreSpec:
-    """The patterns of ignore files, matched in linear time. Raises ValueError.
-
-    Without RE2, whose time no pattern can stretch, only those that backtracking matches fast: see `_is_simple`.
-    """
-    if not has_re2() and not all(map(_is_simple, lines)):
-        raise ValueError("it has more wildcards than can be matched without RE2")
-    return pathspec.GitIgnoreSpec.from_lines(lines, backend="re2" if has_re2() else "simple")

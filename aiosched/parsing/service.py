@@ -41,7 +41,7 @@ from aiosched.db.statements.inbox import notify
 from aiosched.parsing.author_files import AuthorFiles
 from aiosched.parsing.bundle_keeper import BundleKeeper
 from aiosched.parsing.bundle_sources import keep_tidy, list_all, sources_of
-from aiosched.parsing.discovery import DagFile, Listing
+from aiosched.parsing.discovery import DagFile, FileSelection, Listing
 from aiosched.parsing.import_errors import ImportErrors
 from aiosched.parsing.other_folders import ADVICE, COMPARE_EVERY, OtherFolders, listed
 from aiosched.parsing.owned_files import OwnedFiles
@@ -109,7 +109,7 @@ class Parser:
         parsing, user = settings.parsing, user_of(settings)
         every = parsing.reparse_interval
         self._list_every = parsing.refresh_interval
-        self._files = AuthorFiles(safe_mode=settings.core.dag_discovery_safe_mode, user=user)
+        self._files = AuthorFiles(FileSelection.of(settings), user=user)
         self._sources = sources_of(settings, self._keeper, self._files)
         self._folders = frozenset(source.name or "." for source in self._sources)
         self._import_errors = ImportErrors()

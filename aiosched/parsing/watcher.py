@@ -15,7 +15,7 @@ from typing import Final
 
 from watchfiles import Change, awatch
 
-from aiosched.parsing.discovery import IGNORE_FILES
+from aiosched.parsing.ignore_files import IGNORE_FILES
 
 log: Final = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiosched.authoring.dag.loader import load_file
 from aiosched.config import load_settings
 from aiosched.errors import Refused
-from aiosched.parsing.discovery import Discovery
+from aiosched.parsing.discovery import Discovery, FileSelection
 from aiosched.parsing.tracebacks import file_error
 from aiosched.testing.dag_bag import begin
 
@@ -92,8 +92,10 @@ class DagBag:
             self.process_file(str(root), only_if_updated)
         if not root.is_dir():
             return
-        chosen = settings.core.dag_discovery_safe_mode if safe_mode is None else safe_mode
-        listing = Discovery(root, safe_mode=chosen).list(now_ns=time.time_ns())
+        selection = FileSelection.of(settings)
+        if safe_mode is not None:
+            selection = selection._replace(safe_mode=safe_mode)
+        listing = Discovery(root, selection).list(now_ns=time.time_ns())
         for problem in listing.problems.values():
             self.import_errors[self._key(root / problem.name)] = problem.message
         for _, file in sorted(listing.files.items()):

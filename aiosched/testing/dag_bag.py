@@ -18,7 +18,7 @@ from aiosched.authoring.dag.loader import load_file
 from aiosched.authoring.runtime.lookups import VARIABLE, answering
 from aiosched.config import Settings, load_settings
 from aiosched.errors import ConfigError, NotFound, did_you_mean
-from aiosched.parsing.discovery import Discovery
+from aiosched.parsing.discovery import Discovery, FileSelection
 from aiosched.parsing.result import FileError
 from aiosched.parsing.tracebacks import file_error
 from aiosched.testing.services import texts_of
@@ -80,7 +80,7 @@ def load_dag_bag(
     if not root.is_dir():
         raise ConfigError(f"There is no DAGs folder {root}; give the folder, or set AIOSCHED_DAGS.")
     begin(settings, root)
-    listing = Discovery(root, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
+    listing = Discovery(root, FileSelection.of(settings)).list(now_ns=time.time_ns())
     bag = DagBag(root)
     for problem in listing.problems.values():
         bag.errors[problem.name] = FileError(type="Unreadable", message=problem.message)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiosched.parsing.check import check_paths
-from aiosched.parsing.discovery import Discovery, Listing
+from aiosched.parsing.discovery import Discovery, FileSelection, Listing
 from aiosched.parsing.service import Parser
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source, settings_for, write, write_zip
@@ -51,7 +51,7 @@ DAMAGES = (
 
 
 def listed(folder: Path) -> Listing:
-    return Discovery(folder).list(now_ns=2**62)
+    return Discovery(folder, FileSelection()).list(now_ns=2**62)
 
 
 @pytest.mark.parametrize("how", DAMAGES)

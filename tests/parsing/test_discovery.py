@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from aiosched.authoring.base.file_stamps import read_whole
-from aiosched.parsing import discovery
-from aiosched.parsing.discovery import Discovery, Listing, looks_like_dags, read_archive
+from aiosched.parsing import ignore_files
+from aiosched.parsing.discovery import Discovery, FileSelection, Listing, looks_like_dags, read_archive
 from tests.parsing.builders import dag_source, write, write_zip
 
 LATER = 2**62  # ns: every file was changed long ago
 
 
-def listed(folder: Path, *, safe_mode: bool = True) -> Listing:
-    return Discovery(folder, safe_mode=safe_mode).list(now_ns=LATER)
+def listed(folder: Path, *, safe_mode: bool = True, syntax: str = "by file") -> Listing:
+    return Discovery(folder, FileSelection(safe_mode, syntax)).list(now_ns=LATER)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_ignore_files_work_as_gitignore_does(tmp_path: Path, rules: dict[str, st
 def test_without_re2_a_pattern_that_could_take_long_is_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
-    monkeypatch.setattr(discovery, "has_re2", lambda: False)
+    monkeypatch.setattr(ignore_files, "has_re2", lambda: False)
     write(tmp_path, "b.py", "# aiosched dag")
     write(tmp_path, ".aioschedignore", pattern)
 
@@ -94,7 +94,7 @@ def test_without_re2_a_pattern_that_could_take_long_is_a_problem(
 
 
 def test_without_re2_usual_patterns_ignore_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "has_re2", lambda: False)
+    monkeypatch.setattr(ignore_files, "has_re2", lambda: False)
     for name in ("a.py", "test_a.py", "sub/deep/b.py", "old/c.py"):
         write(tmp_path, name, "# aiosched dag")
     write(tmp_path, ".aioschedignore", "test_*.py\nsub/**/b.py\nold/\n")
@@ -145,7 +145,7 @@ def test_a_link_to_a_folder_above_it_is_a_problem_and_the_rest_is_found(tmp_path
 
 def test_an_unchanged_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "a.py", "# aiosched dag")
-    discovery = Discovery(tmp_path)
+    discovery = Discovery(tmp_path, FileSelection())
     first = discovery.list(now_ns=LATER)
 
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("was read"))
@@ -156,7 +156,7 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest
 def test_a_change_behind_the_same_stamp_is_seen_while_the_file_is_young(tmp_path: Path) -> None:
     path = write(tmp_path, "a.py", "# aiosched dag 1")
     stamp = path.stat().st_mtime_ns
-    discovery = Discovery(tmp_path)
+    discovery = Discovery(tmp_path, FileSelection())
     before = discovery.list(now_ns=stamp + 1)
 
     path.write_text("# aiosched dag 2")
@@ -260,7 +260,7 @@ def test_no_file_holds_up_a_listing_or_fills_the_memory(tmp_path: Path, name: st
     (tmp_path / "sub").mkdir()
     endless(tmp_path / name, kind)
 
-    found = Discovery(tmp_path).list(now_ns=2**62, imported=[name])
+    found = Discovery(tmp_path, FileSelection()).list(now_ns=2**62, imported=[name])
 
     assert list(found.files) == ["good.py"]
     if kind in {"device", "pipe"} or name in {"data", "a.PY"}:

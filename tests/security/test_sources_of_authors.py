@@ -22,7 +22,7 @@ from aiosched.db.server.engine import Database
 from aiosched.other_user import command_as, rights_of
 from aiosched.parsing import author_files, clean_processes
 from aiosched.parsing.author_files import AuthorFiles
-from aiosched.parsing.discovery import DagFile
+from aiosched.parsing.discovery import DagFile, FileSelection
 from aiosched.parsing.pool import ParsingPool
 from tests.other_users import NOBODY, nobody
 from tests.parsing.bench import Bench
@@ -125,7 +125,7 @@ def exchanged(path: Path, *targets: str) -> Iterator[None]:
 
 @pytest.fixture
 async def files() -> AsyncIterator[AuthorFiles]:
-    made = AuthorFiles(safe_mode=False, user=nobody())
+    made = AuthorFiles(FileSelection(safe_mode=False), user=nobody())
     yield made
     await made.close()
 
@@ -221,7 +221,7 @@ async def test_closing_does_not_wait_for_a_process_that_hangs(
     (folder / "dags" / "own.py").write_text(dag_source("own"))
     made: AuthorFiles | ParsingPool
     if holder == "reader":
-        made = AuthorFiles(safe_mode=False, user=nobody())
+        made = AuthorFiles(FileSelection(safe_mode=False), user=nobody())
         await made.list(None, folder / "dags", ())
     else:
         made = ParsingPool(settings_for(folder / "dags"), root=str(folder / "dags"), user=nobody())

@@ -179,14 +179,14 @@ def load_dag(dag_id: str, root: Path, file: str, settings: Settings) -> DAG:
 
 def _dag_files(settings: Settings) -> list[DagFile]:
     from aiosched.parsing.check import list_bundles
-    from aiosched.parsing.discovery import Discovery
+    from aiosched.parsing.discovery import Discovery, FileSelection
 
     if settings.dags.bundles:
         return [file for part in asyncio.run(list_bundles(settings)) for file in part.files.values()]
     folder = settings.core.dags_folder
     if not folder.is_dir():
         raise ConfigError(f"There is no DAGs folder {shown_path(folder)}. Name it with --dags or AIOSCHED_DAGS.")
-    listing = Discovery(folder, safe_mode=settings.core.dag_discovery_safe_mode).list(now_ns=time.time_ns())
+    listing = Discovery(folder, FileSelection.of(settings)).list(now_ns=time.time_ns())
     return list(listing.files.values())
 
 
