@@ -30,7 +30,8 @@ def _neighbour(context: Context, *, forward: bool) -> Any:
     date, dag = context.run.logical_date, context["dag"]
     if date is None:
         return None
-    if context.run.run_type == RunType.MANUAL or dag is None or not timed(dag.timetable).periodic:
+    is_triggered = context.run.run_type == RunType.MANUAL and not context.run.is_test
+    if is_triggered or dag is None or not timed(dag.timetable).periodic:
         return moment(date)
     timetable = timed(dag.timetable)
     start, end = context.run.interval_start or date, context.run.interval_end or date

@@ -108,7 +108,7 @@ async def run_dag_test(
 ) -> TestRun:
     """Run `dag` once and return the outcome of every task; failing tasks do not raise.
 
-    `logical_date` (aware) defaults to now; the run can be about a partition. `conf` also sets values of params. A task
+    `logical_date` (aware) defaults to now, and is in the run's id; the run can be about a partition. `conf` also sets values of params. A task
     in `mocks` does not run: it succeeds and returns that value (a branch follows it). `only_task` runs one task as if
     it had no upstream tasks.
     `pause` is the wait in seconds before a rescheduled task is called again. Raises DagError for a DAG that cannot run,
@@ -123,7 +123,9 @@ async def run_dag_test(
     resolve_params(spec.params, conf)
     clock = clock or SystemClock()
     now = clock.now()
-    planned = manual_run(spec, now=now, logical_date=logical_date or now, partition_key=partition_key)
+    planned = manual_run(
+        spec, now=now, logical_date=logical_date or now, run_after=logical_date, partition_key=partition_key
+    )
     interval, partition = planned.interval, planned.partition
     info = RunInfo(
         key=_RUN,
@@ -138,6 +140,7 @@ async def run_dag_test(
         conf=dict(conf or {}),
         partition_key=partition.key if partition else None,
         partition_date=partition.date if partition else None,
+        is_test=True,
     )
     run = Run(
         key=_RUN,

@@ -182,6 +182,7 @@ async def test_the_function_of_a_trigger_may_start_no_run(tmp_path: Path) -> Non
         ("'@monthly'", "scheduled", ("2026-04-01", "2026-02-01")),
         ("None", "scheduled", ("2026-03-01", "2026-03-01")),
         ("'@daily'", "manual", ("2026-03-01", "2026-03-01")),
+        ("'@daily'", "test", ("2026-03-02", "2026-02-28")),
         ("'@daily'", "scheduled", ("2026-03-02", "2026-02-28")),
     ],
 )
@@ -198,8 +199,8 @@ def test_the_neighbours_of_the_logical_date(
     start = DATE.replace(hour=6) if "MON" in schedule else DATE
     end = dag.timetable.manual_interval(start).end if schedule == "None" else _end(dag, start)
     run = RunInfo(
-        key=1, dag_id="d", run_id="r", run_type=run_type, run_after=end, logical_date=start,
-        interval_start=start, interval_end=end,
+        key=1, dag_id="d", run_id="r", run_type="manual" if run_type == "test" else run_type, run_after=end,
+        logical_date=start, interval_start=start, interval_end=end, is_test=run_type == "test",
     )  # fmt: skip
     context = Context({"dag": dag}, VALUES, run)
 

@@ -210,7 +210,7 @@ async def test_the_logical_date_is_the_given_one_or_now() -> None:
 
     assert (await run_dag_test(dag, clock=FakeClock(now))).xcoms["t"]["return_value"] == "2026-03-01"
     given = await dag.test(logical_date=datetime(2026, 2, 3, tzinfo=UTC))
-    assert given.xcoms["t"]["return_value"] == "2026-02-03"
+    assert (given.run_id, given.xcoms["t"]["return_value"]) == ("manual__2026-02-03T00:00:00+00:00", "2026-02-03")
 
 
 async def test_async_tasks_run_at_the_same_time() -> None:

@@ -126,7 +126,7 @@ class DagRun:
     @property
     def external_trigger(self) -> bool:
         """Whether somebody triggered it, rather than its schedule; a name of Airflow before version 3."""
-        return self.run_type == "manual"
+        return self.run_type == "manual" and not self._run.is_test
 
     @property
     def run_after(self) -> DateTime | None:

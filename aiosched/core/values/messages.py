@@ -50,6 +50,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     partition_date: datetime | None = None
     traceparent: str | None = None  # of the span in which somebody asked for it
     team: str | None = None  # whose DAG it is: no process runs code of two teams; "": the service's own
+    is_test: bool = False  # of `dag.test()`: manual, but nobody triggered it
 
     @property
     def code(self) -> tuple[str | None, str | None]:
