@@ -83,6 +83,33 @@ def test_a_new_pool_that_no_address_could_name_is_refused(on_db: Cli, name: str)
     assert "choose another" in on_db("pools", "set", name, "4", code=4).stderr
 
 
+def test_pools_are_exported_and_imported(on_db: Cli, tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_text('{"etl": {"slots": 3, "description": "for etl", "include_deferred": true}}')
+
+    imported = on_db("pools", "import", "in.json")
+    on_db("pools", "export", "out.yaml")
+
+    assert imported.stderr == "imported 1 pool: 1 created\n"
+    assert on_db("pools", "import", "out.yaml").stderr == "imported 2 pools: 2 unchanged\n"
+    assert on_db.json("pools", "get", "etl")["include_deferred"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        ("3", 'pool etl must be an object such as {"slots": 4'),
+        ('{"slots": "3"}', "pool etl must be an object such as"),
+        ('{"slots": 3, "size": 4}', "pool etl has no 'size'; it has slots, description"),
+        ('{"slots": 3, "description": 4}', "description of pool etl must not be 4"),
+    ],
+)
+def test_what_is_no_pool_is_not_imported(on_db: Cli, tmp_path: Path, pool: str, said: str) -> None:
+    (tmp_path / "in.json").write_text(f'{{"first": {{"slots": 1}}, "etl": {pool}}}')
+
+    assert said in on_db("pools", "import", "in.json", code=2).stderr
+    assert [line[0] for line in on_db.lines("pools", "list")] == ["default_pool"]
+
+
 def test_a_pool_is_deleted_after_a_yes(on_db: Cli) -> None:
     on_db("pools", "set", "etl", "4")
 

@@ -83,7 +83,7 @@ def test_variables_travel_in_a_file(secret: Cli, tmp_path: Path) -> None:
 
     assert imported.stderr == "imported 3 variables: 3 created\n"
     assert json.loads((tmp_path / "out.json").read_text()) == {
-        "a": "text", "b": '{"cpu": 2}', "c": {"value": "x", "description": "of c"},
+        "a": "text", "b": {"cpu": 2}, "c": {"value": "x", "description": "of c"},
     }  # fmt: skip
     assert secret("variables", "import", "out.json").stderr == "imported 3 variables: 3 unchanged\n"
 
@@ -100,6 +100,65 @@ def test_an_import_says_what_happens_to_those_that_exist(
 
     assert secret("variables", "get", "a").stdout == f"{value}\n"
     secret("variables", "get", "b", code=3 if code else 0)
+
+
+def test_variables_come_from_yaml_and_from_lines(secret: Cli, tmp_path: Path) -> None:
+    (tmp_path / "in.yaml").write_text("region: eu\nlimits: {a: 1}\n")
+    (tmp_path / "in.env").write_text("# a comment\n\nLEVEL=info\nEQUATION=a=b\n")
+
+    secret("variables", "import", "in.yaml")
+    secret("variables", "import", "in.env")
+
+    assert [secret("variables", "get", key).stdout for key in ("region", "limits", "LEVEL", "EQUATION")] == [
+        "eu\n", '{"a": 1}\n', "info\n", "a=b\n",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["json", "yaml", "env"])
+def test_what_is_exported_can_be_imported_again(secret: Cli, tmp_path: Path, ending: str) -> None:
+    secret("variables", "set", "limits", '{"a": 1}')
+    secret("variables", "set", "compact", '{"a":1}')
+    secret("connections", "add", "db", "--uri", URI)
+    secret("variables", "export", f"v.{ending}")
+    secret("connections", "export", f"c.{ending}", "--reveal")
+
+    assert secret("variables", "import", f"v.{ending}").stderr == "imported 2 variables: 2 unchanged\n"
+    assert secret("connections", "import", f"c.{ending}").stderr == "imported 1 connection: 1 unchanged\n"
+    assert json.loads(secret("variables", "export", "-").stdout)["limits"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("in.env", "no equals sign", "in.env, line 1: write it as NAME=value"),
+        ("in.env", "a=1\na=2", "in.env, line 2: a stands there twice"),
+        ("in.yaml", "a: [", "in.yaml is not valid YAML"),
+        ("in.yaml", "a: 2026-01-01", "in.yaml has a value that JSON does not have"),
+        ("in.yml", "- a", "in.yml must hold an object"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(secret: Cli, tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert said in secret("variables", "import", name, code=2).stderr
+
+
+def test_a_value_of_several_lines_does_not_go_into_lines(secret: Cli, tmp_path: Path) -> None:
+    secret("variables", "set", "text", "a\nb")
+
+    assert "The value of text has several lines" in secret("variables", "export", "out.env", code=4).stderr
+    assert not (tmp_path / "out.env").exists()
+
+
+def test_an_export_replaces_a_file_on_request(secret: Cli, tmp_path: Path) -> None:
+    secret("variables", "set", "region", "eu")
+    (tmp_path / "out.json").write_text("a longer text than what comes after it, which must go")
+    (tmp_path / "out.json").chmod(0o644)
+
+    secret("variables", "export", "out.json", "--overwrite")
+
+    assert json.loads((tmp_path / "out.json").read_text()) == {"region": "eu"}
+    assert stat.S_IMODE((tmp_path / "out.json").stat().st_mode) == 0o600
 
 
 def test_an_export_with_secrets_needs_a_word_and_is_for_its_owner_alone(secret: Cli, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from json import dumps as json_text
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -18,6 +19,8 @@ from aiosched.cli.base.output import Columns, Format, report, show_list, show_on
 from aiosched.cli.base.session import requester
 from aiosched.cli.operation.secret_files import (
     Existing,
+    FileFormat,
+    Overwrite,
     Reveal,
     SourceFile,
     TargetFile,
@@ -210,14 +213,15 @@ def try_out(
 
 @app.command("import")
 def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None, output: Output = None) -> None:
-    """Store the connections of a JSON file, all or none.
+    """Store the connections of a file, all or none.
 
-    The file is an object: {"id": "URI", "other": {"conn_type": "postgres", "host": …}}.
+    In JSON and YAML it is an object: {"id": "URI", "other": {"conn_type": "postgres", "host": …}}; in .env each line is
+    ID=URI, or ID= and such an object as JSON.
     """
     from aiosched.core.values.connections import ConnectionValue
     from aiosched.db.names.existing import IfExists
 
-    document = read_document(file)
+    document = {name: _only(one) for name, one in read_document(file).items()}
     if wrong := [name for name, one in document.items() if not isinstance(one, str | dict)]:
         raise UsageProblem(f"{file}: {wrong[0]} must be a URI or a JSON object.")
     values = [
@@ -230,8 +234,18 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
 
 
 @app.command()
-def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Write all connections to a JSON file that `import` reads; secrets only with --reveal."""
+def export(
+    file: TargetFile,
+    reveal: Reveal = False,
+    overwrite: Overwrite = False,
+    format_: FileFormat = None,
+    values: Annotated[
+        Literal["uri", "json"], typer.Option("--serialization", help="How a file .env has each connection.")
+    ] = "uri",
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Write all connections to a file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, ConnectionValue]:
         from aiosched.core.audit.kinds import AuditKind
@@ -241,7 +255,14 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Ou
 
     found = with_store(dsn, read)
     refuse_secrets((name for name, one in found.items() if one.masked() != one), reveal=reveal)
-    write_document(file, {name: _document(found[name]) for name in sorted(found)}, "connection", output)
+    document = {name: _document(found[name]) for name in sorted(found)}
+    texts = {name: found[name].get_uri() if values == "uri" else json_text(document[name]) for name in document}
+    write_document(file, document, "connection", output, overwrite=overwrite, form=format_, texts=texts)
+
+
+def _only(one: Any) -> Any:
+    """The connection itself: files of Airflow may have it in a list of its own."""
+    return one[0] if isinstance(one, list) and len(one) == 1 else one
 
 
 def _given(

@@ -1,18 +1,28 @@
-"""`aiosched pools`: list, get, set and delete."""
+"""`aiosched pools`: list, get, set, delete, import and export."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.options import Dsn, Output, Yes, confirm
+from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm
 from aiosched.cli.base.output import Columns, counted, report, show_list, show_one, talk
 from aiosched.cli.base.session import requester, with_database
+from aiosched.cli.operation.secret_files import (
+    Overwrite,
+    SourceFile,
+    TargetFile,
+    read_document,
+    report_imported,
+    write_document,
+)
 
 if TYPE_CHECKING:
     from aiosched.db.people.pools import Pool, PoolChange
+    from aiosched.db.people.secrets import Change
     from aiosched.db.server.engine import Database
 
 app: typer.Typer = typer.Typer(
@@ -22,7 +32,7 @@ app: typer.Typer = typer.Typer(
 
 def _no_option(text: str | None) -> str | None:
     """SLOTS may be -1, so what looks like an option and is none of ours comes as an argument."""
-    if text is not None and text.startswith("-"):
+    if text is not None and text.startswith("-") and text != "-":
         raise typer.BadParameter(f"there is no option {text!r}; see aiosched pools set --help")
     return text
 
@@ -39,6 +49,8 @@ _COLUMNS: Final[Columns[Pool]] = {
     "DESCRIPTION": lambda pool: pool.description,
     "TEAM": lambda pool: pool.team,
 }
+
+_FIELDS: Final = {"slots": int, "description": str, "include_deferred": bool, "rate": str, "team": str}  # of a file
 
 
 @app.command("list")
@@ -112,6 +124,61 @@ def delete(name: Name, yes: Yes = False, dsn: Dsn = None, output: Output = None)
     with_database(dsn, lambda db: delete_pool(db, name, requested_by=requester()))
     talk(f"deleted pool {name}")
     report({"pool": name, "deleted": True}, output)
+
+
+@app.command("import")
+def import_(file: SourceFile, dsn: Dsn = None, output: Output = None) -> None:
+    """Create and change the pools of a file: {"name": {"slots": 4, "description": text, "include_deferred": false}}.
+
+    A pool that is not in the file stays as it is.
+    """
+    from aiosched.db.people.pools import set_pool
+
+    document = read_document(file)
+    for name, one in document.items():
+        _check_fields(file, name, one)
+
+    async def change(db: Database) -> dict[str, Change]:
+        changes = {name: await set_pool(db, name, **one, requested_by=requester()) for name, one in document.items()}
+        return {name: _result(change) for name, change in changes.items()}
+
+    report_imported(file, with_database(dsn, change), "pool", output)
+
+
+@app.command()
+def export(
+    file: TargetFile,
+    overwrite: Overwrite = False,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Write all pools to a file that `import` reads."""
+    from aiosched.db.people.pools import list_pools
+
+    found = with_database(dsn, list_pools)
+    document = {pool.name: {name: getattr(pool, name) for name in _FIELDS if _is_set(pool, name)} for pool in found}
+    write_document(file, document, "pool", output, overwrite=overwrite)
+
+
+def _is_set(pool: Pool, field: str) -> bool:
+    return field == "description" or getattr(pool, field) is not None  # which Airflow's import wants
+
+
+def _check_fields(file: Path, name: str, one: Any) -> None:
+    """Raise UsageProblem for what is no pool."""
+    if not isinstance(one, dict) or type(one.get("slots")) is not int:
+        raise UsageProblem(f'{file}: pool {name} must be an object such as {{"slots": 4, "description": "…"}}.')
+    for field, value in one.items():
+        if field not in _FIELDS:
+            raise UsageProblem(f"{file}: pool {name} has no {field!r}; it has {', '.join(_FIELDS)}.")
+        if value is not None and not isinstance(value, _FIELDS[field]):
+            raise UsageProblem(f"{file}: {field} of pool {name} must not be {value!r}.")
+
+
+def _result(change: PoolChange) -> Change:
+    from aiosched.db.people.secrets import Change
+
+    return Change.CREATED if change.before is None else Change.CHANGED if change.changed else Change.UNCHANGED
 
 
 def _fields(pool: Pool) -> Mapping[str, Any]:

@@ -16,6 +16,8 @@ from aiosched.cli.base.output import Columns, Format, chosen, report, show_list,
 from aiosched.cli.base.session import requester
 from aiosched.cli.operation.secret_files import (
     Existing,
+    FileFormat,
+    Overwrite,
     Reveal,
     SourceFile,
     TargetFile,
@@ -123,10 +125,10 @@ def delete(key: Key, yes: Yes = False, dsn: Dsn = None, output: Output = None) -
 
 @app.command("import")
 def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None, output: Output = None) -> None:
-    """Store the variables of a JSON file, all or none.
+    """Store the variables of a file, all or none.
 
-    The file is an object: {"key": value, "other": {"value": value, "description": text}}. Texts are stored as
-    they are, other values as JSON.
+    In JSON and YAML it is an object: {"key": value, "other": {"value": value, "description": text}}; in .env each line
+    is KEY=value. Texts are stored as they are, other values as JSON.
     """
     from aiosched.db.names.existing import IfExists
 
@@ -137,8 +139,15 @@ def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None,
 
 
 @app.command()
-def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Output = None) -> None:
-    """Write all variables to a JSON file that `import` reads; secrets only with --reveal."""
+def export(
+    file: TargetFile,
+    reveal: Reveal = False,
+    overwrite: Overwrite = False,
+    format_: FileFormat = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
+    """Write all variables to a file that `import` reads; secrets only with --reveal."""
 
     async def read(store: SecretStore) -> dict[str, VariableValue]:
         from aiosched.core.audit.kinds import AuditKind
@@ -148,7 +157,9 @@ def export(file: TargetFile, reveal: Reveal = False, dsn: Dsn = None, output: Ou
 
     found = with_store(dsn, read)
     refuse_secrets((key for key, one in found.items() if _masked(key, one.value) != one.value), reveal=reveal)
-    write_document(file, {key: _document(found[key]) for key in sorted(found)}, "variable", output)
+    document = {key: _document(found[key]) for key in sorted(found)}
+    texts = {key: found[key].value for key in document}
+    write_document(file, document, "variable", output, overwrite=overwrite, form=format_, texts=texts)
 
 
 def _masked(key: str, text: str) -> str:
@@ -175,4 +186,15 @@ def _value(document: Any) -> VariableValue:
 
 
 def _document(found: VariableValue) -> Any:
-    return found.value if found.description is None else {"value": found.value, "description": found.description}
+    value = _structured(found.value)
+    return value if found.description is None else {"value": value, "description": found.description}
+
+
+def _structured(text: str) -> Any:
+    """An object or list for its JSON, if `import` makes the same text of it."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    is_plain = isinstance(value, list) or (isinstance(value, dict) and value.keys() != {"value", "description"})
+    return value if is_plain and json.dumps(value) == text else text
