@@ -1,19 +1,23 @@
 """`airflow.configuration.conf`: aiosched's settings under the names that Airflow has for them.
 
-An option that has no counterpart here is read from its variable `AIRFLOW__SECTION__KEY`; else the default of an
-installed provider package applies, else the fallback.
+An option that has no counterpart here is read from its variable `AIRFLOW__SECTION__KEY`, from the `airflow.cfg` of the
+project, then from the defaults of Airflow and of installed provider packages. Else there is the fallback.
 """
 
 from __future__ import annotations
 
+import configparser
 import functools
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from aiosched.airflow.objects.failures import AirflowConfigException
 from aiosched.airflow.objects.loading import import_string
+from aiosched.airflow.tables import settings as defaults_of_airflow
 from aiosched.airflow.utils.strings import FALSE_LIKE_VALUES, TRUE_LIKE_VALUES
 from aiosched.authoring.base.settings import defaults
 from aiosched.config import Settings, load_settings
@@ -64,21 +68,32 @@ SETTINGS: Final[Mapping[tuple[str, str], str]] = {
 
 FIXED: Final[Mapping[tuple[str, str], str]] = {
     ("core", "load_examples"): "False",
-    ("core", "unit_test_mode"): "False",
-    ("operators", "default_deferrable"): "false",
-    ("operators", "default_owner"): "airflow",
-    ("operators", "default_queue"): "default",
-    ("kubernetes", "namespace"): "default",
-    ("kubernetes", "worker_container_repository"): "",
-    ("kubernetes", "worker_container_tag"): "",
     ("kubernetes_executor", "namespace"): "default",
     ("kubernetes_executor", "worker_container_repository"): "",
     ("kubernetes_executor", "worker_container_tag"): "",
-    ("smtp", "smtp_mail_from"): "airflow@example.com",
 }
-"""Values of Airflow that DAG files and provider packages read without a fallback."""
+"""What is otherwise than in Airflow, or what a provider package reads that may not be installed."""
 
-_BASE_URLS: Final = frozenset({("api", "base_url"), ("webserver", "base_url")})
+
+@functools.cache
+def _settings() -> Settings:
+    return load_settings().settings
+
+
+COMPUTED: Final[Mapping[tuple[str, str], Callable[[], object]]] = MappingProxyType(
+    {
+        ("api", "base_url"): lambda: defaults().base_url,
+        ("webserver", "base_url"): lambda: defaults().base_url,
+        ("api", "host"): lambda: _settings().web.host,
+        ("webserver", "web_server_host"): lambda: _settings().web.host,
+        ("api", "port"): lambda: _settings().web.port,
+        ("webserver", "web_server_port"): lambda: _settings().web.port,
+        ("core", "base_log_folder"): lambda: _settings().logs_folder,
+        ("logging", "base_log_folder"): lambda: _settings().logs_folder,
+        ("core", "plugins_folder"): lambda: defaults().plugins_folder or _settings().plugins_folder(),
+    }
+)
+"""What is not the value of one setting."""
 
 
 class Configuration:
@@ -150,7 +165,8 @@ class Configuration:
     def as_dict(self, **_: Any) -> dict[str, dict[str, str]]:
         """All sections with their options that have a value."""
         found: dict[str, dict[str, str]] = {}
-        keys = [*FIXED, *_BASE_URLS, *SETTINGS, *(place for name in os.environ if (place := _place(name)) is not None)]
+        variables = (place for name in os.environ if (place := _place(name)) is not None)
+        keys = [*defaults_of_airflow(), *FIXED, *COMPUTED, *SETTINGS, *_of_project(), *variables]
         for section, key in keys:
             value = self._find(section, key)
             if value is not None:
@@ -168,13 +184,16 @@ class Configuration:
         place = (section.lower(), key.lower())
         if (variable := os.environ.get(_variable(*place))) is not None:
             return variable
-        if place in _BASE_URLS:
-            return defaults().base_url
+        if place in COMPUTED:
+            return _text(COMPUTED[place]())
         if place in SETTINGS:
             group, _, name = SETTINGS[place].partition(".")
-            value = getattr(getattr(_settings(), group), name)
-            return None if value is None else str(value)
-        return FIXED[place] if place in FIXED else setting_defaults().get(place)
+            return _text(getattr(getattr(_settings(), group), name))
+        for values in (_of_project(), FIXED, setting_defaults()):
+            if place in values:
+                return values[place]
+        default = defaults_of_airflow().get(place)
+        return default and default.replace("{AIRFLOW_HOME}", __getattr__("AIRFLOW_HOME"))
 
     def _read(
         self, convert: Callable[[str], Any], what: str, section: str, key: str, fallback: Any = _MISSING, **_: Any
@@ -200,16 +219,33 @@ def _place(variable: str) -> tuple[str, str] | None:
     return (section.lower(), key.lower()) if prefix == "AIRFLOW" and key else None
 
 
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _of_project() -> Mapping[tuple[str, str], str]:
+    """The `airflow.cfg` that AIRFLOW_CONFIG names, or that of AIRFLOW_HOME or of the project; nothing without one."""
+    named, home = os.environ.get("AIRFLOW_CONFIG"), os.environ.get("AIRFLOW_HOME")
+    folders = [*([home] if home else ()), *defaults().module_folders]
+    candidates = [Path(named)] if named else [Path(folder, "airflow.cfg") for folder in folders]
+    return next((_read_cfg(path) for path in candidates if path.is_file()), {})
+
+
+@functools.cache
+def _read_cfg(path: Path) -> Mapping[tuple[str, str], str]:
+    parser = configparser.ConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+        return {(s.lower(), option): value or "" for s in parser.sections() for option, value in parser.items(s)}
+    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+        raise AirflowConfigException(f"{path} cannot be read: {error}") from error
+
+
 def _truth(text: str) -> bool:
     lowered = text.strip().lower()
     if lowered not in TRUE_LIKE_VALUES | FALSE_LIKE_VALUES:
         raise ValueError
     return lowered in TRUE_LIKE_VALUES
-
-
-@functools.cache
-def _settings() -> Settings:
-    return load_settings().settings
 
 
 conf: Final = Configuration()

@@ -108,9 +108,9 @@ async def run_dag_test(
 ) -> TestRun:
     """Run `dag` once and return the outcome of every task; failing tasks do not raise.
 
-    `logical_date` (aware) defaults to now, and is in the run's id; the run can be about a partition. `conf` also sets values of params. A task
-    in `mocks` does not run: it succeeds and returns that value (a branch follows it). `only_task` runs one task as if
-    it had no upstream tasks.
+    `logical_date` (aware) defaults to now, and is in the run's id; the run can be about a partition. `conf` also sets
+    values of params. A task in `mocks` does not run: it succeeds and returns that value (a branch follows it).
+    `only_task` runs one task as if it had no upstream tasks.
     `pause` is the wait in seconds before a rescheduled task is called again. Raises DagError for a DAG that cannot run,
     ParamError for params that break their schema, NotFound for an unknown task id, Refused for a wrong partition key.
     """

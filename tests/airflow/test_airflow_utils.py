@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 from dateutil.relativedelta import relativedelta
 
-from aiosched.airflow.configuration import FIXED, SETTINGS, Configuration
+from aiosched.airflow.configuration import COMPUTED, FIXED, SETTINGS, Configuration
+from aiosched.airflow.objects.failures import AirflowConfigException
 from aiosched.airflow.utils import dates, functions, security, strings, timezone
 from aiosched.airflow.utils.state import DagRunState, StateNames, TaskInstanceState
-from aiosched.authoring.base.settings import AuthoringDefaults
+from aiosched.authoring.base.settings import AuthoringDefaults, defaults, use_defaults
 from aiosched.config import Settings, setting_fields
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import AioschedError, DagError
@@ -107,7 +111,8 @@ def test_each_option_names_a_setting_that_exists() -> None:
     known = {field[0] for field in setting_fields()}
 
     assert [setting for setting in SETTINGS.values() if setting not in known] == []
-    assert not SETTINGS.keys() & FIXED.keys()
+    assert not SETTINGS.keys() & (FIXED.keys() | COMPUTED.keys())
+    assert not COMPUTED.keys() & FIXED.keys()
 
 
 def test_an_empty_value_is_a_value() -> None:
@@ -129,6 +134,88 @@ def test_options_are_read_from_settings_the_environment_and_the_fallback(monkeyp
     assert not conf.has_option("nothing", "here")
     assert conf.as_dict()["acme"] == {"limit": "12"}
     assert conf.getsection("acme") == {"limit": "12"}
+
+
+@pytest.mark.parametrize(
+    ("section", "option", "value"),
+    [
+        ("core", "plugins_folder", None),  # 2 and 3; here what it is here
+        ("logging", "base_log_folder", None),
+        ("core", "base_log_folder", None),  # 1.10
+        ("webserver", "web_server_port", str(Settings().web.port)),
+        ("api", "port", str(Settings().web.port)),
+        ("core", "hostname_callable", "airflow.utils.net.getfqdn"),
+        ("scheduler", "dag_dir_list_interval", "300"),
+        ("celery", "worker_concurrency", "16"),
+        ("CORE", "Unit_Test_Mode", "False"),
+    ],
+)
+def test_options_of_every_generation_have_a_value(section: str, option: str, value: str | None) -> None:
+    found = conf.get(section, option)
+
+    assert found == value if value is not None else Path(found).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("section", "option"),
+    [("core", "sql_alchemy_conn"), ("database", "sql_alchemy_conn"), ("core", "fernet_key"), ("celery", "broker_url")],
+)
+def test_secrets_and_services_that_are_not_there_have_none(section: str, option: str) -> None:
+    with pytest.raises(AirflowConfigException, match="no such setting"):
+        conf.get(section, option)
+    assert conf.get(section, option, fallback=None) is None
+
+
+CFG = """
+[core]
+parallelism = 7
+killed_task_cleanup_time = 5
+[spm]
+SPM_DIR = /data/50%% full
+empty =
+[Acme Team]
+limit: 12
+[operators]
+default_owner = data
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    use_defaults(replace(defaults(), module_folders=(str(tmp_path / "missing"), str(tmp_path))))
+    (tmp_path / "airflow.cfg").write_text(CFG)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("project")
+def test_own_sections_are_read_from_the_airflow_cfg_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert conf.get("spm", "SPM_DIR") == "/data/50% full"
+    assert conf.get("spm", "empty") == ""
+    assert conf.getint("acme team", "LIMIT") == 12
+    assert conf.get("operators", "default_owner") == "data"
+    assert conf.getint("core", "parallelism") == Settings().core.parallelism  # which is what counts here
+    assert conf.getsection("spm") == {"spm_dir": "/data/50% full", "empty": ""}
+    monkeypatch.setenv("AIRFLOW__SPM__SPM_DIR", "/else")
+    assert conf.get("spm", "spm_dir") == "/else"
+
+
+def test_variables_say_where_the_airflow_cfg_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home := project / "home").mkdir()
+    (home / "airflow.cfg").write_text("[spm]\nspm_dir = of home\n")
+    (project / "named.cfg").write_text("[spm]\nspm_dir = named\n")
+
+    monkeypatch.setenv("AIRFLOW_HOME", str(home))
+    assert conf.get("spm", "spm_dir") == "of home"
+    monkeypatch.setenv("AIRFLOW_CONFIG", str(project / "named.cfg"))
+    assert conf.get("spm", "spm_dir") == "named"
+
+
+@pytest.mark.parametrize("text", [b"[spm]\nspm_dir = 50% full", b"no section", b"\xff\xfe[spm]"])
+def test_an_airflow_cfg_that_cannot_be_read_is_named(project: Path, text: bytes) -> None:
+    (project / "airflow.cfg").write_bytes(text)
+
+    with pytest.raises(AirflowConfigException, match=re.escape(f"{project / 'airflow.cfg'} cannot be read")):
+        conf.get("spm", "spm_dir")
 
 
 def test_an_option_without_a_value_names_its_variable() -> None:

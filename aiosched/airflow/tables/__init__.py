@@ -4,6 +4,7 @@
 today, which must be installed. `reexported.tsv` has what modules of Airflow have from one another, as `Context` in
 `airflow.models.taskinstance`. `tools/airflow_names.py` makes it of Airflow's wheels, and it is read when a name is in
 no other table. `providers.txt` lists the provider packages of Airflow's project, without `apache-airflow-providers-`.
+`settings.tsv` has the defaults of Airflow's settings (`tools/airflow_settings.py`).
 
 A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a module alone. The name `*` stands for
 all public names of its home. Rows are sorted.
@@ -20,6 +21,8 @@ FOLDER: Final = Path(__file__).parent  # importlib.resources would take longer t
 FILES: Final = ("here.tsv", "moved.tsv")
 REEXPORTED: Final = "reexported.tsv"
 PROVIDERS: Final = "providers.txt"
+SETTINGS: Final = "settings.tsv"
+SETTING_COLUMNS: Final = ["section", "option", "default"]
 COLUMNS: Final = ["module", "name", "home"]
 
 
@@ -55,3 +58,10 @@ def reexported() -> Mapping[str, Mapping[str, str]]:
 def providers() -> frozenset[str]:
     """The provider packages of Airflow's project that have been released, by the end of their names."""
     return frozenset((FOLDER / PROVIDERS).read_text(encoding="utf-8").split())
+
+
+@cache
+def settings() -> Mapping[tuple[str, str], str]:
+    """The defaults of Airflow's settings of all generations, by section and option."""
+    lines = (FOLDER / SETTINGS).read_text(encoding="utf-8").splitlines()[1:]
+    return {(section, option): default for section, option, default in (line.split("\t") for line in lines)}
