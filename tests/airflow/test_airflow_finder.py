@@ -199,4 +199,6 @@ def test_packages_below_airflow_that_another_finder_knows_are_found(tmp_path: Pa
         "airflow.providers.mine.hooks"
     )
     assert python(f"{before}from airflow.ours import NAME; print(NAME)") == "ours"
-    assert "has no such module" in python(f"{before}import airflow.providers.mine.missing")
+    assert "No module named 'airflow.providers.mine.missing'" in python(
+        f"{before}import airflow.providers.mine.missing"
+    )

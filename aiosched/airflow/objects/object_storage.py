@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from aiosched import ObjectStoragePath
+    from aiosched.authoring.runtime.object_storage import ObjectStoragePath
 else:
     try:
-        from aiosched import ObjectStoragePath
+        from aiosched.authoring.runtime.object_storage import ObjectStoragePath
     except ImportError as missing:
         _why = str(missing)
 
