@@ -3,7 +3,7 @@
 service.py     the coroutines of the parser    owned_files.py which files are here, and whose
 progress.py    the first pass, what is stored  storing.py     results in batches, transactions that wait
 discovery.py   finds DAG files                 parse_queue.py the parsing order
-pool.py        parsing processes               plugin_report.py  what is wrong with plugins
+pool.py        parsing processes               plugin_findings.py, plugin_report.py  what is wrong with plugins
 supervisor.py  one file, one killable child    claims.py      which file owns a DAG
 killable.py    fork, watch, kill, reap         store.py       one transaction for many files
 child.py       the import itself               check.py       the same without a database

@@ -270,3 +270,29 @@ def test_check_of_an_empty_folder_is_no_error(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "dags").mkdir()
 
     assert cli("dags", "check").stderr == "no DAG files here\n"
+
+
+def test_check_and_doctor_name_what_of_plugins_and_policies_is_silently_off(on_db: Cli, dags: Path) -> None:
+    """None of which has an effect here, and `dags check` of Airflow says nothing of it either."""
+    (dags.parent / "plugins").mkdir()
+    (dags.parent / "plugins" / "hbviews.py").write_text(
+        "from airflow.plugins_manager import AirflowPlugin\n"
+        "class Views(AirflowPlugin):\n    name = 'views'\n    flask_blueprints = [1]\n"
+    )
+    (dags.parent / "config").mkdir()
+    (dags.parent / "config" / "airflow_local_settings.py").write_text("def pod_mutation_hook(pod): ...\n")
+
+    for words in (["dags", "check", "--dags", str(dags)], ["doctor"]):
+        result = on_db(*words, code=None)
+        said = result.stdout + result.stderr
+        assert "flask_blueprints of plugin 'views' has no effect: the web UI" in said
+        assert "airflow_local_settings: pod_mutation_hook has no effect: pods of the executor" in said
+
+
+def test_check_of_broken_policies_fails_for_every_file(cli: Cli, dags: Path) -> None:
+    (dags / "airflow_local_settings.py").write_text("import nowhere_at_all\n")
+
+    result = cli("dags", "check", "--dags", str(dags), code=1)
+
+    assert "error: plugins: airflow_local_settings: cannot be imported" in result.stderr
+    assert "The cluster policies are broken, so no DAG is read" in result.stderr

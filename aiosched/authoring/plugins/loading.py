@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from aiosched.authoring.plugins.base import WITHOUT_EFFECT, Plugin
 from aiosched.authoring.plugins.listeners import HOOKS, REFUSED, Hook, marked_functions
-from aiosched.authoring.plugins.policies import LOCAL_SETTINGS, Policies
+from aiosched.authoring.plugins.policies import Policies
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def _load(loaded: LoadedPlugins, folder: str | None) -> None:
             if not any(part.startswith((".", "__pycache__")) for part in file.relative_to(root).parts):
                 _load_file(loaded, root, file)
     loaded.policies.load(one for one in found if one.group == _POLICIES)
-    loaded.problems += [PluginProblem(LOCAL_SETTINGS, text, is_error=True) for text in loaded.policies.broken]
+    loaded.problems += [PluginProblem(where, text, is_error=True) for where, text in loaded.policies.broken]
     loaded.problems += [PluginProblem(where, text) for where, text in loaded.policies.without_effect]
 
 

@@ -50,11 +50,11 @@ AnyDag = TypeVar("AnyDag")
 
 @dataclass(slots=True)
 class Policies:
-    """The policies of a process, by kind; `broken` says what could not be imported."""
+    """The policies of a process, by kind, and what is wrong with them: a place and a text each."""
 
     by_kind: dict[str, list[Policy]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
-    without_effect: list[tuple[str, str]] = field(default_factory=list)  # where, and what to do instead
-    broken: list[str] = field(default_factory=list)
+    without_effect: list[tuple[str, str]] = field(default_factory=list)
+    broken: list[tuple[str, str]] = field(default_factory=list)
 
     def load(self, entry_points: Iterable[EntryPoint]) -> None:
         """Import the policies of this installation."""
@@ -68,7 +68,7 @@ class Policies:
                 found = load()
                 functions = list(_of_settings(found) if where == LOCAL_SETTINGS else marked_functions(found))
             except (Exception, SystemExit) as error:
-                self.broken.append(f"{where} cannot be imported: {type(error).__name__}: {error}")
+                self.broken.append((where, f"cannot be imported: {type(error).__name__}: {error}"))
                 continue
             for name, function in functions:
                 self._add(where, _OLDER.get(name, name), function)
@@ -86,7 +86,7 @@ class Policies:
         """
         found: list[Any] = list(dags)
         if self.broken and found:
-            broken = "; ".join(self.broken)
+            broken = "; ".join(" ".join(one) for one in self.broken)
             raise fail(f"The cluster policies are broken, so no DAG is read: {broken}.", found[0]._origin)
         return [dag for dag in found if self._is_kept(dag)] if any(self.by_kind.values()) else found
 

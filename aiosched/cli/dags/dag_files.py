@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from aiosched.core.creation.next_run import SchedulePosition
     from aiosched.core.graph.spec import DagSpec
     from aiosched.parsing.discovery import DagFile
+    from aiosched.parsing.plugin_findings import PluginFinding
     from aiosched.parsing.result import FileError, ParsedFile
 
 
@@ -307,19 +308,32 @@ def check(
     dags: DagsFolder = None,
     output: Output = None,
 ) -> None:
-    """Parse DAG files as the scheduler does and show errors, warnings and times; exit 1 on an error."""
+    """Parse DAG files as the scheduler does and show errors, warnings and times; exit 1 on an error.
+
+    What has no effect in plugins and cluster policies of the project is named, too.
+    """
     settings = load(core__dags_folder=dags).settings
     wanted = paths or ([] if settings.dags.bundles else [settings.core.dags_folder])
     for path in wanted:
         if not path.exists():
             raise NotFound(f"There is no {shown_path(path)}.")
-    found = [_checked(parsed) for parsed in asyncio.run(_parsed(wanted, settings))]
+    results, plugins = asyncio.run(_parsed_beside_plugins(wanted, settings))
+    found = [_checked(parsed) for parsed in results]
     show_list(found, _CHECK_COLUMNS, output, empty="no DAG files here")
+    for one in plugins:
+        talk(f"{'error' if one.is_error else 'warning'}: plugins: {one.text}")
     if chosen(output) in (Format.TABLE, Format.PLAIN):
         _report_details(found)
     if wrong := sum(1 for checked in found if checked.error):
         talk(f"{wrong} of {len(found)} files have errors")
         raise typer.Exit(1)
+
+
+async def _parsed_beside_plugins(paths: list[Path], settings: Settings) -> tuple[list[ParsedFile], list[PluginFinding]]:
+    from aiosched.parsing.plugin_findings import find_plugins
+
+    results, plugins = await asyncio.gather(_parsed(paths, settings), find_plugins(settings))
+    return results, [] if plugins is None else plugins.findings
 
 
 async def _parsed(paths: list[Path], settings: Settings) -> list[ParsedFile]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import stat
-import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -263,44 +261,15 @@ async def _backends(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _plugins(settings: Settings) -> AsyncIterator[Finding]:
-    """Whether the plugins can be loaded, and what of them has no effect; another process runs their code, as tasks."""
-    from aiosched.authoring.plugins.loading import plugin_entry_points
-    from aiosched.config.secret_environment import without_secrets
-    from aiosched.other_user import command_as, environment_of, missing_rights, other_user
+    """Whether plugins and cluster policies can be loaded, and what of them has no effect."""
+    from aiosched.parsing.plugin_findings import find_plugins
 
-    folder = settings.plugins_folder()
-    if not folder.is_dir() and not plugin_entry_points():
+    if (found := await find_plugins(settings)) is None:
         return
-    places = map(str, (folder, *settings.module_folders()))
-    command, environ = [sys.executable, "-m", "aiosched.parsing.plugin_report", *places], dict(os.environ)
-    if settings.executor.run_as is not None and not missing_rights():
-        try:
-            user = other_user(settings.executor.run_as, "executor.run_as")
-        except ConfigError:  # which the look at that setting says
-            return
-        command, environ = command_as(user, command), environment_of(user, environ)
-    process = await asyncio.create_subprocess_exec(
-        *command, env=without_secrets(environ), start_new_session=True,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(settings.core.dagbag_import_timeout):
-            out, err = await process.communicate()
-        report = json.loads(out.decode().splitlines()[-1])
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        limit = settings.core.dagbag_import_timeout
-        yield Finding("plugins", "error", f"they take longer than {limit:g} s to import", "let them do less")
-        return
-    except (IndexError, ValueError):
-        last = (err.decode(errors="replace").splitlines() or ["no output"])[-1]
-        yield Finding("plugins", "error", f"they cannot be loaded: {last}", f"correct {shown_path(folder)}")
-        return
-    yield Finding("plugins", "ok", ", ".join(report["plugins"]) or "none")
-    for one in report["problems"]:
-        fix = "correct it, or remove it" if one["is_error"] else None
-        yield Finding("plugins", "error" if one["is_error"] else "ok", f"{one['where']}: {one['text']}", fix)
+    yield Finding("plugins", "ok", ", ".join(found.plugins) or "none")
+    for one in found.findings:
+        fix = "correct it, or remove it" if one.is_error else None
+        yield Finding("plugins", "error" if one.is_error else "ok", one.text, fix)
 
 
 async def _bundles(settings: Settings, db: Database) -> AsyncIterator[Finding]:
