@@ -127,6 +127,7 @@ class _FoundTables:
             dags=dags,
             scheduler_alive=self._scheduler_alive(),
             problems=tuple(self._problems),
+            generation=3 if "logical_date" in self.tables["dag_run"].c else 2,
         )
 
     def _each(self, table: str, key: str, make: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...]:

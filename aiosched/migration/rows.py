@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,10 @@ class AirflowDag:
 
 @dataclass(frozen=True, slots=True)
 class AirflowRows:
-    """The rows of one database. `problems` are rows that could not be read: the row, and why."""
+    """The rows of one database. `problems` are rows that could not be read: the row, and why.
+
+    `generation` is that of its tables: 2 (also for 1.10) or 3.
+    """
 
     variables: tuple[AirflowVariable, ...] = ()
     connections: tuple[AirflowConnection, ...] = ()
@@ -80,3 +84,4 @@ class AirflowRows:
     dags: tuple[AirflowDag, ...] = ()
     scheduler_alive: bool = False  # a scheduler of Airflow has shown itself within the last minute
     problems: tuple[tuple[str, str], ...] = ()
+    generation: Literal[2, 3] | None = None

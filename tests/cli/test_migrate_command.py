@@ -272,3 +272,43 @@ def test_files_settings_and_commands_are_reported(here: Cli, tmp_path: Path) -> 
     assert "[core] load_examples: not needed" in found.stderr
     assert "[scheduler] schedulr: unknown" in found.stderr
     assert "hunter2" not in found.stdout + found.stderr
+
+
+NO_START = "from airflow.decorators import dag\n@dag()\ndef first(): ...\nfirst()\n"
+
+
+@pytest.mark.parametrize(
+    ("cfg", "defaults", "files"),
+    [
+        ("[api]\nport = 1\n[dag_processor]\nrefresh_interval = 9\n", "3", {"first.py": "runs", "old.py": "runs"}),
+        ("[webserver]\nrbac = True\n", "2", {"some.py": "runs"}),
+        ("[webserver]\nrbac = True\n[core]\ndag_ignore_file_syntax = glob\n", "2", {"old.py": "runs"}),
+    ],
+)
+def test_files_are_found_and_read_as_in_the_airflow_of_the_project(
+    here: Cli, tmp_path: Path, cfg: str, defaults: str, files: dict[str, str]
+) -> None:
+    (tmp_path / "airflow.cfg").write_text(cfg)
+    (tmp_path / "dags" / "first.py").write_text(NO_START)
+    (tmp_path / "dags" / "old.py").write_text(DAG.replace('"daily", "broken", "other"', '"old",'))
+    (tmp_path / "dags" / ".airflowignore").write_text("ol\nfirst\n" if defaults == "2" else "some.py\n")
+
+    found = here.json("migrate", "airflow", "dags")
+
+    assert {one["file"]: one["verdict"] for one in found["files"]}.items() >= files.items()
+    assert ("old.py" in files) == ("old.py" in [one["file"] for one in found["files"]])
+    settings = {line["key"]: line["value"] for line in found["settings"]}
+    assert settings["core.airflow_defaults"] == defaults
+    assert settings["core.dag_ignore_file_syntax"] == ("glob" if "old.py" in files else "regexp")
+
+
+def test_what_is_set_here_counts_before_what_the_report_proposes(
+    here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOSCHED__CORE__DAG_IGNORE_FILE_SYNTAX", "glob")
+    (tmp_path / "airflow.cfg").write_text(f"[webserver]\nrbac = True\n[core]\nplugins_folder = {tmp_path}/none\n")
+    (tmp_path / "dags" / ".airflowignore").write_text("som")
+
+    found = here.json("migrate", "airflow", "dags", "--config", "airflow.cfg")
+
+    assert [one["file"] for one in found["files"]] == ["some.py"]

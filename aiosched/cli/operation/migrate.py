@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,7 +21,7 @@ from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, counte
 from aiosched.cli.base.session import address, load, open_database, requester
 
 if TYPE_CHECKING:
-    from aiosched.config import Settings
+    from aiosched.config import Loaded, Settings
     from aiosched.migration.cfg import CfgLine
     from aiosched.migration.files import FileVerdict
     from aiosched.migration.planning import MigrationPlan, MigrationStep
@@ -37,6 +37,10 @@ _FILES: Final[Columns[FileVerdict]] = {
     "DAGS": lambda one: len(one.dags),
     "FIRST": lambda one: one.remedy,
 }
+_FOR_READING: Final = (  # settings with which DAG files are found and read
+    "core.airflow_defaults", "core.dag_discovery_safe_mode", "core.dag_ignore_file_syntax", "core.default_timezone",
+    "core.dagbag_import_timeout", "core.plugins_folder", "parsing.file_timeout", "scheduler.catchup_by_default",
+)  # fmt: skip
 _STEPS: Final[Columns[MigrationStep]] = {
     "KIND": lambda step: step.kind,
     "NAME": lambda step: step.name,
@@ -70,7 +74,12 @@ def airflow(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="airflow.cfg: its settings are translated.", show_default=False),
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="airflow.cfg: its settings are translated; default: that above the folder.",
+            show_default=False,
+        ),
     ] = None,
     fernet_key: Annotated[
         list[str] | None,
@@ -93,43 +102,59 @@ def airflow(
 
     Safe to repeat. Exit 1 if something could not be taken over.
     """
+    from aiosched.config.project import folders_above
     from aiosched.migration.cfg import fernet_keys, from_environment, metadata_url, read_cfg, translate
     from aiosched.migration.files import installs, judge_files
+    from aiosched.migration.generation import generation_of
     from aiosched.migration.missing import ProjectModules
+    from aiosched.migration.planning import plan_migration
+    from aiosched.migration.reading import read_airflow
+    from aiosched.migration.values import AirflowKeys
 
     if not folder.is_dir():
         raise UsageProblem(f"{folder} is not a folder; name the folder that dags_folder has in airflow.cfg.")
     if apply and database is None:
         raise UsageProblem("--apply takes data over: name Airflow's metadata database with --database.")
+    if config is None:
+        config = next((file for above in folders_above(folder) if (file := above / "airflow.cfg").is_file()), None)
     cfg = from_environment(os.environ) if config is None else read_cfg(config, os.environ)
-    settings = load(core__dags_folder=folder, database__dsn=dsn).settings
+    rows = None if database is None else asyncio.run(read_airflow(database, dag_ids=dag))
+    generation = generation_of(cfg, folder, database=None if rows is None else rows.generation)
+    lines = [*(translate(cfg) if config is not None else ()), *(generation.settings(cfg) if generation else ())]
+    loaded = load(core__dags_folder=folder, database__dsn=dsn)
+    settings = loaded.settings if apply else load(**_as_proposed(lines, loaded), database__dsn=dsn).settings
     parsed = asyncio.run(parse([folder], settings))
     steps: list[MigrationStep] = []
-    if database is not None:
-        keys = [*(fernet_key or ()), *fernet_keys(cfg)]
-        source = _Source(database, keys, dag, unpause=unpause)
-        steps = asyncio.run(_take_over(source, settings, parsed, apply=apply, overwrite=overwrite))
-    elif config is not None and metadata_url(cfg) is not None:
+    if rows is not None:
+        keys = AirflowKeys([*(fernet_key or ()), *fernet_keys(cfg)])
+        here = {dag.dag_id for file in parsed for dag in file.dags}
+        plan = plan_migration(rows, keys, here=here, unpause=unpause, wanted=dag or ())
+        steps = asyncio.run(_take_over(plan, loaded.settings, parsed, apply=apply, overwrite=overwrite))
+    elif metadata_url(cfg) is not None:
         talk("airflow.cfg names a metadata database: --database with its address shows what would be taken over")
     verdicts = judge_files(parsed, ProjectModules(folder))
-    report = MigrationReport(apply, verdicts, installs(verdicts), translate(cfg) if config is not None else [], steps)
+    report = MigrationReport(apply, verdicts, installs(verdicts), lines, steps)
     _show(report, output)
     if apply and any(step.outcome == "left" for step in steps):
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where the data comes from, and which of it."""
+def _as_proposed(lines: Sequence[CfgLine], loaded: Loaded) -> dict[str, Any]:
+    """The flags for reading DAG files as with the settings that the report proposes; what is set here stays."""
+    from aiosched.config.project import is_folder
 
-    url: str
-    keys: Sequence[str]
-    dag_ids: Sequence[str] | None
-    unpause: bool
+    proposed = {line.key: line.value for line in lines if line.fate == "set" and line.key is not None}
+    if not is_folder(Path(proposed.get("core.plugins_folder", ""))):  # it is one of Airflow's machine
+        proposed.pop("core.plugins_folder", None)
+    return {
+        key.replace(".", "__"): proposed[key]
+        for key in _FOR_READING
+        if key in proposed and loaded.origins[key].source == "default"
+    } | {"core__dags_folder": loaded.settings.core.dags_folder}
 
 
 async def _take_over(
-    source: _Source, settings: Settings, parsed: Sequence[ParsedFile], *, apply: bool, overwrite: bool
+    plan: MigrationPlan, settings: Settings, parsed: Sequence[ParsedFile], *, apply: bool, overwrite: bool
 ) -> list[MigrationStep]:
     from aiosched.db.crypto.keyring import Keyring
     from aiosched.db.server.engine import address_of_sessions
@@ -137,7 +162,6 @@ async def _take_over(
     from aiosched.migration.applying import Migration
     from aiosched.migration.planning import StoredHere, preview
 
-    plan = await _plan(source, parsed)
     slots = settings.core.default_pool_task_slot_count
     if not apply and settings.database.dsn is None and not settings.core.home.exists():
         return preview(plan, StoredHere({}, {}, {}, slots), overwrite=overwrite)  # there is no database yet
@@ -147,17 +171,6 @@ async def _take_over(
     async with open_database(settings) as db:
         migration = Migration(db, Keyring.of(settings), requester(), slots, overwrite)
         return await (migration.apply(plan, parsed, now=datetime.now(UTC)) if apply else migration.preview(plan))
-
-
-async def _plan(source: _Source, parsed: Sequence[ParsedFile]) -> MigrationPlan:
-    from aiosched.migration.planning import plan_migration
-    from aiosched.migration.reading import read_airflow
-    from aiosched.migration.values import AirflowKeys
-
-    keys = AirflowKeys(source.keys)
-    rows = await read_airflow(source.url, dag_ids=source.dag_ids)
-    here = {dag.dag_id for file in parsed for dag in file.dags}
-    return plan_migration(rows, keys, here=here, unpause=source.unpause, wanted=source.dag_ids or ())
 
 
 def _show(report: MigrationReport, output: Format | None) -> None:
