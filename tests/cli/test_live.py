@@ -116,6 +116,7 @@ def test_a_run_id_that_may_not_be_is_refused(live: Cli, run_id: str) -> None:
 
 def test_a_paused_dag_refuses_a_trigger_and_offers_to_unpause(live: Cli) -> None:
     refused = live("dags", "trigger", "paused", code=4)
+    assert live.json("dags", "trigger", "paused", "--even-paused")["state"] == "queued"
 
     assert "DAG 'paused' is paused" in refused.stderr
     assert "--unpause" in refused.stderr

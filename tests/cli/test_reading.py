@@ -217,6 +217,11 @@ def test_a_request_without_a_scheduler_is_kept_and_said_to_wait(seeded: Cli) -> 
     assert result.stdout == ""
     assert "waits: no scheduler has applied it yet" in result.stderr
     assert "the request stays" in waiting.stderr
+    days = ("--from", "2026-01-01", "--to", "2026-01-01")
+    assert (
+        "nothing to follow; the request stays"
+        in seeded("backfill", "create", "sales", *days, "--watch", code=124).stderr
+    )
 
 
 async def finish(db: Database) -> None:

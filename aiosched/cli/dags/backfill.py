@@ -110,6 +110,8 @@ def create(
     answer, followed = with_database(dsn, work)
     if answer is None:
         say_it_waits("The backfill", output)
+        if watch:
+            raise TimedOut("No scheduler has created its runs, so there is nothing to follow; the request stays.")
         return
     if followed is not None:
         show_one(_fields(followed), output, data=followed)

@@ -222,6 +222,9 @@ def trigger(
     conf: Conf = None,
     *,
     request: Callable[..., Trigger],
+    even_paused: Annotated[
+        bool, typer.Option("--even-paused", help="Also if the DAG is paused: the run waits until an unpause.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Follow the run; exit 1 if it fails.")] = False,
     timeout: Annotated[
         float | None,
@@ -236,12 +239,14 @@ def trigger(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Trigger a new run. Refused (exit 4) while the DAG is paused."""
+    """Trigger a new run. Refused (exit 4) while the DAG is paused, but for --unpause and --even-paused."""
     date = None if logical_date is None else read_day_or_instant(logical_date, "--logical-date")
     begin = None if run_after is None else read_day_or_instant(run_after, "--run-after")
     typed = read_conf(conf, param)
     asked = request(conf=typed, run_id=run_id, partition_key=partition_key)
-    finished = with_database(dsn, lambda db: _trigger(db, dag_id, asked, typed, date, begin, wait, timeout, output))
+    finished = with_database(
+        dsn, lambda db: _trigger(db, dag_id, asked, typed, date, begin, even_paused, wait, timeout, output)
+    )
     if finished is not None and finished.state == "failed":
         raise typer.Exit(1)
 
@@ -253,6 +258,7 @@ async def _trigger(
     typed: TypedConf,
     date: DayOrInstant | None,
     begin: DayOrInstant | None,
+    even_paused: bool,
     wait: bool,
     timeout: float | None,
     output: Format | None,
@@ -266,9 +272,10 @@ async def _trigger(
     from aiosched.db.queries.queries import count_tasks, find_run, get_dag
 
     row = await get_dag(db, dag_id)
-    if row.is_paused and not request.unpause:
+    if row.is_paused and not request.unpause and not even_paused:
         raise Refused(
-            f"DAG {dag_id!r} is paused, so the run would wait. Add --unpause, or first: aiosched dags unpause {dag_id}"
+            f"DAG {dag_id!r} is paused, so the run would wait. Add --unpause or --even-paused, or first: "
+            f"aiosched dags unpause {dag_id}"
         )
     started = time.monotonic()
     logical_date, _ = await span_of(db, dag_id, date, None)

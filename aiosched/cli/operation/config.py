@@ -57,8 +57,19 @@ def get(
 
 @app.command("get-value", hidden=True)
 def get_value(section: str, option: str, output: Output = None) -> None:
-    """Airflow's spelling of `get`."""
-    get(f"{section}.{option}", output)
+    """Airflow's spelling of `get`: a setting, or an option of Airflow with the value that DAG files are told."""
+    key = f"{section}.{option}"
+    loaded = load()
+    if key in loaded.values():
+        get(key, output)
+        return
+    from aiosched.airflow.configuration import conf
+    from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
+
+    use_defaults(AuthoringDefaults.of(loaded.settings))
+    if not conf.has_option(section, option):
+        get(key, output)
+    write(conf.get(section, option))
 
 
 def _text(value: Any) -> str:
