@@ -53,6 +53,7 @@ _VISIBLE: Final = {
     "db": _entry("operation.db", "Migrate, check, back up and open the database.", _OPERATE),
     "config": _entry("operation.config", "Show settings and where they come from.", _OPERATE),
     "migrate": _entry("operation.migrate", "Move from Airflow: check its DAG files, import its data.", _OPERATE),
+    "airflow": _entry("airflow.shell", "Answer the words of Airflow's command line.", _OPERATE),
 }
 
 

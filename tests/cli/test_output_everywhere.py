@@ -21,6 +21,7 @@ from tests.cli.records import NOON, add_dag, add_run, add_task, insert
 
 # Commands without the option, and why.
 WITHOUT: Final = {
+    "airflow": "its words are Airflow's, which has the option itself",
     "audit export": "it writes JSON lines",
     "celery worker": "Celery has the terminal",
     "db shell": "psql has the terminal",

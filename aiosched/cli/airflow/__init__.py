@@ -1,0 +1,1 @@
+"""`aiosched airflow …`, and the command `airflow`: Airflow's words for aiosched's commands."""
