@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiosched.authoring.base import building, dialects
 from aiosched.authoring.base.argument_lines import point_at_argument
 from aiosched.authoring.base.location import Location, author_location
-from aiosched.authoring.base.signatures import named
+from aiosched.authoring.base.signatures import named, takes_any_name
 from aiosched.core.values.ids import key_fault
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
@@ -68,16 +68,14 @@ def warn_once(message: str, where: Location | None = None) -> None:
 
 
 class NamesItsParameters(type):
-    """Metaclass of classes that authors call and derive from: reports unknown and missing parameters.
-
-    The `__init__` of our classes is wrapped, so a subclass of an author's takes what it wants and passes on the rest.
-    """
+    """Metaclass of classes that authors call: reports unknown and missing parameters at the author's line."""
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
     ) -> NamesItsParameters:
-        if "__init__" in namespace and namespace.get("__module__", "").startswith("aiosched."):
-            namespace["__init__"] = _naming_parameters(namespace["__init__"])
+        if "__init__" in namespace:
+            kind = name if namespace.get("__module__", "").startswith("aiosched.") else None
+            namespace["__init__"] = _naming(namespace["__init__"], kind)
         return super().__new__(mcs, name, bases, namespace, **kwargs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -88,21 +86,25 @@ class NamesItsParameters(type):
             raise
 
 
-def _naming_parameters(init: Callable[..., None]) -> Callable[..., None]:
-    """`init`, for which parameters are translated, and unknown and missing ones are errors."""
-    parameters = named(list(signature_of(init).parameters.values())[1:])
-    names = [parameter.name for parameter in parameters]
-    required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
+def _naming(init: Callable[..., None], kind: str | None) -> Callable[..., None]:
+    """`init` of the class `kind` (None: not one of ours), with named parameters, and translated ones."""
+    parameters = list(signature_of(init).parameters.values())[1:]
+    known = {p.name: p.default is p.empty for p in named(parameters)}
+    takes_any = takes_any_name(parameters)
+    positions = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(init)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
-        kind = type(self)
-        kwargs = dialects.translated(kind, kwargs)
-        called = f"{kind.__name__}({(args[0] if args else kwargs.get(names[0]))!r})"
-        known_names_only(called, kwargs, names)
-        for name in names[len(args) :]:
-            if name in required and name not in kwargs:
-                raise missing(kind.__name__, name, ())
+        by_position = dict(zip(positions, args, strict=False))
+        dialect = None if kind is None else dialects.author_dialect()
+        if kind is not None and dialect is not None and not by_position.keys() & kwargs.keys():
+            args, kwargs = args[len(by_position) :], dialect.translated(kind, by_position | kwargs, None)
+        label = args[0] if args else kwargs.get(next(iter(known), ""))
+        if not takes_any:
+            known_names_only(f"{type(self).__name__}({label!r})", kwargs, known)
+        for name, is_required in list(known.items())[len(args) :]:
+            if is_required and name not in kwargs:
+                raise missing(type(self).__name__, name, kwargs.keys() - known.keys())
         init(self, *args, **kwargs)
 
     return wrapper
