@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from aiosched.airflow.tables import MODULES, providers
+from aiosched.airflow.tables import MODULES, Removed, providers
 
 PACKAGES: Final = "apache-airflow-providers-"
 NESTED: Final = frozenset({"apache", "atlassian", "cncf", "common", "dbt", "microsoft"})  # folders of packages
@@ -37,12 +37,26 @@ def provider(fullname: str) -> str:
     )
 
 
+def removed_for(module: str, name: str, row: Removed) -> str:
+    """The message for a name that newer provider packages do not have, and that nothing replaces as it is."""
+    package = provider_package(module)
+    place, _, attribute = row.home.partition(":")
+    remedy = f"Its successor takes other parameters: `from {place} import {attribute}`. " if row.home else ""
+    return (
+        f"cannot import name {name!r} from {module!r}: {package} has removed it after version {row.last}. {remedy}"
+        f"To use it as it was: `aiosched providers install {package}=={row.last}`."
+    )
+
+
 def not_in_version(module: str, name: str) -> str:
     """The message for a name that the module of a provider package does not have."""
     package = provider_package(module) or "its package"
     if module in MODULES:
         return f"{module} has no {name!r} here. {elsewhere(module, name)}"
-    return f"{module} has no {name!r}: the installed version of {package} is too new or too old for it."
+    return (
+        f"{module} has no {name!r}. It belongs to the provider package {package}. If that is not installed: "
+        f"`aiosched providers install {package}`. If it is, its version is too new or too old for it."
+    )
 
 
 def provider_package(fullname: str) -> str | None:

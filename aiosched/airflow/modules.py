@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from aiosched.airflow import dialect, hints
 from aiosched.airflow.installed import ROOT, installed_airflow
-from aiosched.airflow.tables import MODULES, reexported
+from aiosched.airflow.successors import successor, with_removed
+from aiosched.airflow.tables import MODULES, reexported, removed
 
 PROVIDERS: Final = f"{ROOT}.providers"
 EVERYTHING: Final = "*"  # a name of the tables: all public names of its home
@@ -46,8 +47,8 @@ def find(fullname: str, others: Sequence[Any]) -> ModuleSpec | None:
     in_tables = fullname in MODULES or bool(_below(fullname))
     installed = _installed(fullname, others) if _may_be_installed(fullname) else None
     if installed is not None and (not in_tables or installed.origin is not None):
-        return installed
-    if not in_tables and not _is_or_has_reexported(fullname):
+        return with_removed(installed)
+    if not in_tables and not _is_or_has_more(fullname):
         # Without a name, so that `from package import name` shows this message and not a shorter one.
         raise ModuleNotFoundError(hints.unknown(fullname))
     spec = ModuleSpec(fullname, _LOADER, is_package=True)  # type: ignore[arg-type] # has the methods that are needed
@@ -67,7 +68,10 @@ def _resolve(module: ModuleType, names: dict[str, str], name: str) -> Any:
     if again := reexported().get(module.__name__, {}).get(name):
         module.__dict__[name] = value = _at(again)
         return value
-    if _is_or_has_reexported(f"{module.__name__}.{name}"):
+    if module.__name__.startswith(PROVIDERS) and name in removed().get(module.__name__, {}):
+        module.__dict__[name] = value = successor(module.__name__, name)
+        return value
+    if _is_or_has_more(f"{module.__name__}.{name}"):
         return import_module(f"{module.__name__}.{name}")
     raise AttributeError(
         f"module {module.__name__!r} has no attribute {name!r}. {hints.elsewhere(module.__name__, name)}"
@@ -116,9 +120,10 @@ def _below(package: str) -> frozenset[str]:
     return _children().get(package, frozenset())
 
 
-def _is_or_has_reexported(fullname: str) -> bool:
-    """Whether a module of Airflow, or one below it, only gives on what is at home in others."""
-    return fullname in reexported() or any(module.startswith(f"{fullname}.") for module in reexported())
+def _is_or_has_more(fullname: str) -> bool:
+    """Whether a module, or one below it, only gives on what is at home in others, or had names once."""
+    tables = (reexported(), removed()) if fullname.startswith(f"{PROVIDERS}.") else (reexported(),)
+    return any(fullname in each or any(module.startswith(f"{fullname}.") for module in each) for each in tables)
 
 
 def _may_be_installed(fullname: str) -> bool:

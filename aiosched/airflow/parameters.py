@@ -85,7 +85,7 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "HttpOperator": dict.fromkeys(("auth_type", "pagination_function", "request_kwargs", "retry_args"), _HTTP),
     "HttpSensor": {"request_kwargs": _HTTP},
-    "SQLExecuteQueryOperator": dict.fromkeys(("output_processor", "requires_result_fetch"), _SQL),
+    "SQLExecuteQueryOperator": dict.fromkeys(("hook_params", "output_processor", "requires_result_fetch"), _SQL),
 }
 """aiosched's class -> name -> the remedy. Without it, what the task does would be different, so a value is refused."""
 

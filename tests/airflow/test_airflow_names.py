@@ -198,7 +198,7 @@ def test_a_missing_attribute_is_an_attribute_error_as_in_any_module() -> None:
         ),
         (
             "from airflow.contrib.operators.bigquery_operator import BigQueryOperator",
-            "`aiosched providers install apache-airflow-providers-google`",
+            "`aiosched providers install apache-airflow-providers-google==",
         ),
         ("import airflow.providers.acme.hooks", "If it is one of your own"),
         (
