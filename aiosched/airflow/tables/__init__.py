@@ -4,8 +4,8 @@
 today, which must be installed. `reexported.tsv` has what modules of Airflow have from one another, as `Context` in
 `airflow.models.taskinstance`. `tools/airflow_names.py` makes it of Airflow's wheels, and it is read when a name is in
 no other table. `providers.txt` lists the provider packages of Airflow's project, without `apache-airflow-providers-`.
-`settings.tsv` has the defaults of Airflow's settings (`tools/airflow_settings.py`). `removed.tsv` has the public names that provider packages had once, with their successors; it is read
-when a module of a provider package is imported.
+`settings.tsv` has the defaults of Airflow's settings (`tools/airflow_settings.py`). `removed.tsv` has the public names
+that provider packages had once, with their successors; it is read when a module of a provider package is imported.
 
 A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a module alone. The name `*` stands for
 all public names of its home. Rows are sorted.
