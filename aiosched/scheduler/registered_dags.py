@@ -122,11 +122,13 @@ def job_of(
     at: datetime | None,
     timezone: str,
     options: Mapping[str, Any],
+    limits: Mapping[str, Any],
     given: Collection[Any] = (),
 ) -> DAG:
     """The DAG of one task that calls a function; its name is that of both, and its arguments are params of the DAG.
 
-    `given` are the names and types that the application fills. Raises Refused, DagError.
+    `options` are those of the task, `limits` of the DAG. `given` are the names and types that the application fills.
+    Raises Refused, DagError.
     """
     from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.decorators.taskflow import task
@@ -143,7 +145,8 @@ def job_of(
     name, arguments = str(function.__name__), _arguments(function, given)
     if schedule is not None and (needed := [each for each, param in arguments.items() if not param.has_value]):
         raise Refused(f"The job {name} has a schedule, which gives no {', '.join(needed)}: give defaults.")
-    with DAG(name, schedule=schedule, start_date=at, catchup=False, doc_md=function.__doc__, params=arguments) as dag:
+    doc = function.__doc__
+    with DAG(name, schedule=schedule, start_date=at, catchup=False, doc_md=doc, params=arguments, **limits) as dag:
         decorated = task(**options)(function)
         decorated.given = frozenset(_filled(function, given))
         decorated(**{name: dag.param(name) for name in arguments})

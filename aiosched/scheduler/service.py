@@ -894,12 +894,16 @@ class Scheduler:
         every: float | timedelta | None = None,
         at: datetime | None = None,
         timezone: str = "UTC",
+        max_active_runs: int | None = None,
+        max_active_runs_per_key: int | None = None,
+        concurrency_key: str | None = None,
         **options: Any,
     ) -> Callable[[F], F]:
         """Make a function a job, a DAG of one task with its name, before the scheduler starts.
 
         It runs at the ticks of `cron` in `timezone`, `every` so many seconds, once `at` an instant, or when it is
-        triggered. It can be `async def`, and takes what tasks take; `options` are those of a task (`retries=3`).
+        triggered. It can be `async def`, and takes what tasks take; `options` are those of a task (`retries=3`), limits
+        those of a DAG: `concurrency_key="{{ conf.tenant }}"` runs one job of each tenant at a time.
         Its other parameters are its arguments, given by `trigger`, `enqueue` and `schedule` (as params of the DAG).
         Raises Refused for two jobs of one name, after the start, and for a scheduler without `dags`; DagError.
         """
@@ -908,8 +912,13 @@ class Scheduler:
             if self._life is not None:
                 raise Refused("The scheduler runs already: add a DAG with `await scheduler.add(…)`.")
             made = job_of(
-                function, cron=cron, every=every, at=at, timezone=timezone, options=options, given=self._given
-            )
+                function, cron=cron, every=every, at=at, timezone=timezone, options=options, given=self._given,
+                limits={
+                    "max_active_runs": max_active_runs,
+                    "max_active_runs_per_key": max_active_runs_per_key,
+                    "concurrency_key": concurrency_key,
+                },
+            )  # fmt: skip
             self._registered.declare(made)
             return function
 

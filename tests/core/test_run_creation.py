@@ -7,7 +7,8 @@ due), 13.4, 14.1 to 14.3 (which runs start) and 29.1.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -307,6 +308,7 @@ class Queued:
     run_after: datetime = FIRST
     backfill_id: int | None = None
     priority: int = 0
+    conf: Mapping[str, Any] = field(default_factory=dict)
 
 
 def started(*queued: Queued, limit: int = 2, running: int = 0, **options: Any) -> list[int]:

@@ -6,12 +6,15 @@ Source: the semantics reference, sections 14.1 to 14.3.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiosched.core.creation.run_keys import KeyRoom
 from aiosched.core.graph.instances import StartTerms
+from aiosched.core.graph.spec import RunKeySpec
 from aiosched.core.run.board import Run
 from aiosched.core.values.states import RunState
 from aiosched.db.statements.backfills import Backfill
@@ -135,6 +138,77 @@ def test_what_is_left_after_removals_is_what_was_not_removed(
     assert len(waiting) == len(left)
     assert sorted(keys(list(waiting))) == keys(left)
     assert set(waiting.groups()) == {each.backfill_id for each in left}
+
+
+# -- runs by key ------------------------------------------------------------------------------
+
+Plan = list[tuple[int, int, "str | None"]]  # days, priority, tenant
+
+
+def greedy(runs: list[Run], running: list[Run], spec: RunKeySpec, most: int, now: datetime) -> list[int]:
+    """The keys of those that start, by looking at all."""
+    room, found = KeyRoom(spec, (each.conf for each in running)), list[int]()
+    for each in sorted((e for e in runs if e.run_after <= now), key=lambda r: (-r.priority, r.run_after, r.key)):
+        if len(found) < most and room.held(each.conf) is None:
+            room.take(each.conf)
+            found.append(each.key)
+    return found
+
+
+@given(
+    st.lists(st.tuples(st.integers(-2, 2), st.integers(-1, 1), st.sampled_from(["a", "b", "c", None])), max_size=14),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.data(),
+)
+def test_those_whose_key_has_room_are_chosen_as_if_all_were_looked_at(
+    plan: Plan, per_key: int, limit: int, data: st.DataObject
+) -> None:
+    runs, running, spec = [run(key, days=days) for key, (days, _, _) in enumerate(plan)], list[Run](), None
+    for each, (_, priority, tenant) in zip(runs, plan, strict=True):
+        each.priority, each.conf = priority, {} if tenant is None else {"tenant": tenant}
+    waiting = queued(*runs)
+
+    for day in data.draw(st.lists(st.integers(-3, 3), min_size=1, max_size=6).map(sorted)):
+        now, room = NOW + timedelta(days=day), None
+        if data.draw(st.integers(0, 4)) or spec is None:
+            spec = RunKeySpec(("tenant",), data.draw(st.integers(1, per_key)))  # the DAG may have changed
+            room = KeyRoom(spec, (each.conf for each in running))
+        free = max(limit - len(running), 0)
+        chosen = [each for each in waiting.first(None, free, now, room) if each.run_after <= now]
+
+        unlimited = spec if room is not None else RunKeySpec(("tenant",), 100)
+        assert keys(chosen) == greedy(runs, running, unlimited, free, now)
+        assert sorted(keys(list(waiting))) == keys(runs)
+        assert len(waiting) == waiting.count(None) == len(runs)
+        for each in chosen:
+            waiting.remove(each)
+            runs.remove(each)
+            running.append(each)
+        for each in data.draw(st.lists(st.sampled_from(running), unique_by=id)) if running else []:
+            running.remove(each)
+        for each in data.draw(st.lists(st.sampled_from(runs), unique_by=id)) if runs else []:
+            waiting.move(each, StartTerms(each.run_after, {"tenant": "moved"}, each.priority, None))
+
+
+def test_a_hundred_thousand_runs_of_one_key_are_looked_at_once() -> None:
+    class Counting(KeyRoom):
+        def held(self, conf: Any) -> str | None:
+            looked.append(1)
+            return super().held(conf)
+
+        def copy(self) -> KeyRoom:
+            return self
+
+    looked, spec = list[int](), RunKeySpec(("tenant",))
+    busy = [run(key) for key in range(100_000)]
+    for each in busy:
+        each.conf = {"tenant": "busy"}
+    waiting = queued(*busy, other := run(100_000))
+    for _ in range(10):
+        assert waiting.first(None, 5, NOW, Counting(spec, [{"tenant": "busy"}])) == [other]
+
+    assert len(looked) == 100_000 + 10
 
 
 # -- all unfinished runs ----------------------------------------------------------------------

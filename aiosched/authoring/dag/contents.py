@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dates import optional_aware, zone_name
@@ -21,6 +22,7 @@ from aiosched.authoring.dag.deadlines import DeadlineAlert, deadlines_of
 from aiosched.authoring.dag.traversal import Traversal
 from aiosched.authoring.tasks.operator import BaseOperator, Callbacks, Seconds
 from aiosched.core.access.dag_control import read_control
+from aiosched.core.graph.spec import RunKeySpec
 from aiosched.core.timetables import AnyTimetable, AssetOrTimeSchedule, Restriction, parse_schedule
 from aiosched.errors import DuplicateTaskError, NotFound, TimetableError
 
@@ -49,6 +51,8 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         tags: Collection[str] | None = None,
         doc_md: str | None = None,
         max_active_runs: int | None = None,
+        max_active_runs_per_key: int | None = None,
+        concurrency_key: str | None = None,
         max_active_tasks: int | None = None,
         max_active_tasks_per_run: int | None = None,
         max_consecutive_failed_dag_runs: int | None = None,
@@ -94,6 +98,7 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.tags: list[str] = _tags(tags, where)
         self.doc_md = doc_md
         self.max_active_runs: int = self._run_limit(max_active_runs, where)
+        self.run_key: RunKeySpec | None = _run_key(concurrency_key, max_active_runs_per_key, where)
         limit = defaults().max_active_tasks if max_active_tasks is None else max_active_tasks
         self.max_active_tasks: int = checks.whole_number("max_active_tasks", limit, least=0, where=where)
         self.max_active_tasks_per_run: int | None = checks.optional_number(
@@ -304,6 +309,26 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
 
     def __repr__(self) -> str:
         return f"<DAG {self.dag_id}>"
+
+
+_EXAMPLE: Final = '"{{ conf.tenant }}"'
+_KEY_OF_CONF: Final = re.compile(r"\{\{\s*(?:dag_run\.)?conf((?:\.\w+)+)\s*\}\}")
+
+
+def _run_key(key: str | None, most: int | None, where: Location | None) -> RunKeySpec | None:
+    """How many runs may be active that have the same value in their conf."""
+    if key is None:
+        if most is not None:
+            raise checks.fail(f"max_active_runs_per_key needs a concurrency_key, such as {_EXAMPLE}.", where)
+        return None
+    if not isinstance(key, str) or not (found := _KEY_OF_CONF.fullmatch(key)):
+        raise checks.fail(
+            f"concurrency_key={key!r} is wrong: name a value of the run's conf, such as {_EXAMPLE}. The scheduler runs "
+            "no templates, so nothing else of them works here.",
+            where,
+        )
+    limit = 1 if most is None else checks.whole_number("max_active_runs_per_key", most, least=1, where=where)
+    return RunKeySpec(tuple(found[1].split(".")[1:]), limit)
 
 
 def _tags(tags: Collection[str] | None, where: Location | None) -> list[str]:

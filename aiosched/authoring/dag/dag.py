@@ -17,11 +17,12 @@ from aiosched.lazy import provided
 class DAG(DagContents):
     """Tasks and their order, with a schedule: `with DAG("sales", schedule="@daily", start_date=…): ...`.
 
-    Parameters mean what they mean in Airflow; `default_args` apply to every task. `max_active_tasks` limits
-    the tasks of all runs together, `max_active_tasks_per_run` those of each run. The default of `catchup` is the
-    setting `scheduler.catchup_by_default` (false). `allowed_run_types` are some of `scheduled`, `manual`, `backfill`
-    and `asset_triggered`; by default all. Dates may be datetimes or ISO strings; the time zone of the schedule is
-    that of `start_date`.
+    Parameters mean what they mean in Airflow; `default_args` apply to every task. `max_active_tasks` limits the tasks
+    of all runs together, `max_active_tasks_per_run` those of each run, and `max_active_runs_per_key` (by default 1) the
+    runs that have the same value of `concurrency_key` (`"{{ conf.tenant }}"`). The default of `catchup` is the setting
+    `scheduler.catchup_by_default` (false). `allowed_run_types` are some of `scheduled`, `manual`, `backfill` and
+    `asset_triggered`; by default all. Dates may be datetimes or ISO strings; the time zone of the schedule is that of
+    `start_date`.
     """
 
     def check_cycle(self) -> None:

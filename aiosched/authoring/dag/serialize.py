@@ -18,7 +18,7 @@ from aiosched.authoring.base.plain_values import strict_json
 from aiosched.authoring.dag.task_specs import seconds, task_spec, utc
 from aiosched.authoring.mapping.mapped import check_rule
 from aiosched.authoring.tasks.rendering import strings_in
-from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec
+from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec, RunKeySpec
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.timetables import AssetOrTimeSchedule, condition_of
 from aiosched.core.values.states import RunType
@@ -49,6 +49,7 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
         end_date=utc(dag.end_date),
         catchup=dag.catchup,
         max_active_runs=dag.max_active_runs,
+        run_key=_run_key(dag),
         max_active_tasks=dag.max_active_tasks,
         max_active_tasks_per_run=dag.max_active_tasks_per_run,
         max_consecutive_failed_dag_runs=dag.max_consecutive_failed_dag_runs,
@@ -109,6 +110,19 @@ def advise(dag: DagContents) -> None:
                 "Name its setups: .as_teardown(setups=…).",
                 task._origin,
             )
+
+
+def _run_key(dag: DagContents) -> RunKeySpec | None:
+    """The limit by key. Raises DagError for one that would wait for itself."""
+    if dag.run_key is not None:
+        for task in dag.tasks:
+            if task.depends_on_past or task.wait_for_downstream:
+                raise fail(
+                    f"DAG {dag.dag_id!r} has a concurrency_key, and task {task.task_id!r} waits for the previous run, "
+                    "which may be one that the key holds back: they would wait for each other. Leave out one of them.",
+                    task._origin,
+                )
+    return dag.run_key
 
 
 def _advise_on_dates(dag: DagContents) -> None:

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from aiosched.core.assets.conditions import DEFINED_BY_NOBODY
 from aiosched.core.creation.awaited import NONE_AWAITED, AwaitedRuns
 from aiosched.core.creation.partitions import manual_partition
+from aiosched.core.creation.run_keys import KeyRoom
 from aiosched.core.graph.instances import Run
 from aiosched.core.graph.spec import AIRFLOW_2, DagSpec, TaskSpec
 from aiosched.core.timetables import (
@@ -296,6 +297,8 @@ class QueuedRun(Protocol):
     def backfill_id(self) -> int | None: ...
     @property
     def priority(self) -> int: ...
+    @property
+    def conf(self) -> Mapping[str, Any]: ...
 
 
 R = TypeVar("R", bound=QueuedRun)
@@ -319,6 +322,7 @@ def runs_to_start(
     paused_backfills: Iterable[int] = (),
     backfill_order: Mapping[int, int] = _NOTHING,
     awaited: AwaitedRuns = NONE_AWAITED,
+    keys: KeyRoom | None = None,
 ) -> StartDecision[R]:
     """Which queued runs of one DAG start now.
 
@@ -327,7 +331,8 @@ def runs_to_start(
     DAG is paused`). Normal runs go first, by priority and run_after; then backfill runs by `backfill_order` (run key to
     order number). A limit of 0 starts nothing. Runs whose backfill is not in `limits` wait. Under each limit the
     `awaited` runs go first. If all runs under a limit are blocked, one awaited run starts even though the limit is
-    reached: otherwise they would wait for it for ever.
+    reached: otherwise they would wait for it for ever. `keys` limits runs with the same key, whatever their backfill;
+    it is used up.
 
     Source: the semantics reference, sections 14.1 to 14.3.
     """
@@ -351,6 +356,8 @@ def runs_to_start(
             waiting[run.key] = f"may start at {stamp(run.run_after)}"
         elif group in closed:
             waiting[run.key] = closed[group]
+        elif keys is not None and (held := keys.held(run.conf)) is not None:
+            waiting[run.key] = keys.explained(held)
         elif (runs := count.get(group, 0)) >= (limit := limits.get(group, 0)) and not (
             group in still and limit > 0 and run.key in awaited.first
         ):
@@ -362,6 +369,8 @@ def runs_to_start(
             count[group] = runs + 1
             still.discard(group)
             started.append(run)
+            if keys is not None:
+                keys.take(run.conf)
     return StartDecision(tuple(started), waiting)
 
 

@@ -177,6 +177,13 @@ class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     json_schema: dict[str, Any] = {}
 
 
+class RunKeySpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """At most `most` runs at a time that have the same value at `path` in their conf."""
+
+    path: tuple[str, ...]
+    most: int = 1
+
+
 class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One DAG as the scheduler sees it."""
 
@@ -187,6 +194,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     end_date: datetime | None = None
     catchup: bool = False
     max_active_runs: int = 16
+    run_key: RunKeySpec | None = None
     max_active_tasks: int = 16
     max_active_tasks_per_run: int | None = None
     max_consecutive_failed_dag_runs: int = 0

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from aiosched.core.creation.awaited import NONE_AWAITED, AwaitedRuns
 from aiosched.core.creation.run_creation import runs_to_start
+from aiosched.core.creation.run_keys import PER_KEY, KeyRoom
 from aiosched.core.graph.instances import is_undone
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.durations import duration
@@ -59,7 +60,8 @@ class RunFacts:
     runs of the group, including itself, that may go before it. `active` are the running ones, as far as known.
     `awaited` are the queued runs that running ones wait for, `waiting` is a running run that waits for this run.
     `beyond` says which run was started although the limit was reached, and why. `missing` is the number of its task
-    instances that are not stored yet.
+    instances that are not stored yet. `keys` is the room for runs by key, and `same_key` are the
+    running runs that have the key of this one.
     """
 
     now: datetime
@@ -76,6 +78,8 @@ class RunFacts:
     waiting: str | None = None
     beyond: str | None = None
     missing: int = 0
+    keys: KeyRoom | None = None
+    same_key: tuple[Holder, ...] = ()
 
 
 def run_gates(facts: RunFacts, board: Board) -> list[Gate]:
@@ -115,6 +119,8 @@ def _queued_gate(facts: RunFacts) -> Gate:
     if facts.backfill_is_paused:
         command = f"aiosched backfill resume {run.backfill_id}"
         return Gate(name="backfill", verdict=Verdict.WAIT, detail=reason, commands=(command,))
+    if reason.startswith(PER_KEY):
+        return Gate(name=PER_KEY, verdict=Verdict.WAIT, detail=reason, holders=facts.same_key[:MOST_HOLDERS])
     before = sum(other.key != run.key and other.run_after <= facts.now for other in facts.queued)
     detail = reason if facts.beyond is None else f"{reason} ({facts.beyond})"
     if before:
@@ -137,6 +143,7 @@ def why_queued(facts: RunFacts) -> str | None:
         paused_backfills=[group] if group is not None and facts.backfill_is_paused else (),
         backfill_order={each.key: each.backfill_order or 0 for each in facts.queued} if group is not None else {},
         awaited=facts.awaited,
+        keys=facts.keys and facts.keys.copy(),
     )
     return decision.waiting.get(run.key)
 

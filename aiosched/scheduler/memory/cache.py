@@ -17,6 +17,7 @@ from datetime import datetime
 
 from aiosched.core.assets.conditions import AssetExpression
 from aiosched.core.creation.run_creation import active_runs_limit
+from aiosched.core.creation.run_keys import KeyRoom
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import RowEffects, held_pool, holds_pool
 from aiosched.core.graph.spec import TaskSpec
@@ -74,6 +75,11 @@ class OwnedDag:
         limits: dict[int | None, int] = dict.fromkeys(self.runs.queued.groups(), limit)
         open_ones = self.runs.backfills.values()
         return limits | {None: limit} | {backfill.id: backfill.max_active_runs for backfill in open_ones}
+
+    def key_room(self) -> KeyRoom | None:
+        """How many more runs may start for each key in their conf; None: that is not limited."""
+        spec = self.version.spec.run_key
+        return None if spec is None else KeyRoom(spec, (run.conf for run in self.runs.under_way()))
 
     @property
     def asset_condition(self) -> AssetExpression | None:

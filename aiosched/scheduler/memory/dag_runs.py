@@ -16,7 +16,9 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
 
+from aiosched.core.creation.run_keys import KeyRoom
 from aiosched.core.graph.instances import StartTerms
+from aiosched.core.graph.spec import RunKeySpec
 from aiosched.core.run.board import Board, Run
 from aiosched.core.values.states import RunState
 from aiosched.db.statements.backfills import Backfill
@@ -40,17 +42,23 @@ _Line = list[tuple[_Turn, Run]]  # sorted
 
 
 class _Group:
-    """The runs that share a limit: those that were found to be due, and the others by their instant."""
+    """The runs that share a limit: those that were found to be due, and the others by their instant.
+
+    Due runs whose key had no room when they were looked at stand in `held`, so nobody looks at them again before it
+    has (core/creation/run_keys.py).
+    """
 
     def __init__(self) -> None:
         self.due: _Line = []
         self.later: _Line = []
+        self.held: dict[str, _Line] = {}
+        self.held_by: RunKeySpec | None = None
 
     def __iter__(self) -> Iterator[Run]:
-        return (run for _, run in itertools.chain(self.due, self.later))
+        return (run for _, run in itertools.chain(self.due, self.later, *self.held.values()))
 
     def __len__(self) -> int:
-        return len(self.due) + len(self.later)
+        return len(self.due) + len(self.later) + sum(map(len, self.held.values()))
 
 
 class QueuedRuns:
@@ -117,8 +125,11 @@ class QueuedRuns:
         rest = bisect.bisect_right(self._expiring, (now, MOST_KEY))
         return self._expiring[rest][0] if rest < len(self._expiring) else None
 
-    def first(self, group: int | None, most: int, now: datetime) -> list[Run]:
-        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one with them."""
+    def first(self, group: int | None, most: int, now: datetime, keys: KeyRoom | None = None) -> list[Run]:
+        """The first runs of a group: at most `most` that may start by `now`, and the earliest later one with them.
+
+        Of those with a key no more than its room.
+        """
         found = self._groups.get(group)
         if found is None or most <= 0:
             return []
@@ -126,7 +137,38 @@ class QueuedRuns:
         for _, run in found.later[:due]:
             self._put(run, _turn(run), found.due)
         del found.later[:due]
-        return [run for _, run in (*found.due[:most], *found.later[:1])]
+        if keys is None and not found.held:
+            return [run for _, run in (*found.due[:most], *found.later[:1])]
+        self._let_go(found, keys)
+        chosen = found.due[:most] if keys is None else self._with_room(found, most, keys.copy())
+        return [run for _, run in (*chosen, *found.later[:1])]
+
+    def _with_room(self, group: _Group, most: int, keys: KeyRoom) -> _Line:
+        """The first due runs whose keys have room. Those before them that have none are held."""
+        chosen, seen = _Line(), 0
+        for turn, run in group.due:
+            if len(chosen) == most:
+                break
+            seen += 1
+            if (key := keys.held(run.conf)) is None:
+                keys.take(run.conf)
+                chosen.append((turn, run))
+            else:
+                self._put(run, turn, group.held.setdefault(key, []))
+        group.due[:seen] = chosen
+        return chosen
+
+    def _let_go(self, group: _Group, keys: KeyRoom | None) -> None:
+        """Let as many held runs be looked at again as there is room for; all of them under another limit."""
+        spec = None if keys is None else keys.spec
+        for key, line in list(group.held.items()):
+            room = keys.left(key) if keys is not None and spec == group.held_by else len(line)
+            for turn, run in line[: max(room, 0)]:
+                self._put(run, turn, group.due)
+            del line[: max(room, 0)]
+            if not line:
+                del group.held[key]
+        group.held_by = spec
 
 
 @dataclass(slots=True, eq=False)

@@ -79,6 +79,7 @@ def requested_run(
         partition_key=partition_key,
     )
     free = dag.runs.active() + others < active_runs_limit(spec)
+    free = free and spec.run_key is None  # else it waits for its turn among those with its key
     starts = free and may_start and planned.run_after <= now and (unpauses or not dag.row.is_paused)
     tasks = tasks_of_manual_run(spec, planned)
     return Creation(
@@ -117,11 +118,12 @@ def choose_starting(
 
 def _starting_of(cache: StateCache, dag: OwnedDag, now: datetime, before: Mapping[int, int | None]) -> Sequence[Run]:
     """The queued runs of one DAG that start now. Incomplete ones stay queued until they are completed."""
-    limits, running = dag.run_limits(), Counter(run.backfill_id for run in dag.runs.under_way())
+    under_way, keys = dag.runs.under_way(), dag.key_room()
+    limits, running = dag.run_limits(), Counter(run.backfill_id for run in under_way)
     first = [
         run
         for group in dag.runs.queued.groups()
-        for run in dag.runs.queued.first(group, max(limits[group] - running[group], 0), now)
+        for run in dag.runs.queued.first(group, max(limits[group] - running[group], 0), now, keys)
     ]
     awaited = awaited_in(cache, dag, before) if dag.has_lookback else NONE_AWAITED
     if awaited.by:
@@ -135,6 +137,7 @@ def _starting_of(cache: StateCache, dag: OwnedDag, now: datetime, before: Mappin
         paused_backfills=[backfill.id for backfill in dag.runs.backfills.values() if backfill.is_paused],
         backfill_order={run.key: run.backfill_order or 0 for run in first if run.backfill_id is not None},
         awaited=awaited,
+        keys=keys,
     )
     starting = [run for run in decision.started if not run.is_incomplete]
     for run in starting:

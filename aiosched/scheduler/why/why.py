@@ -20,6 +20,7 @@ from aiosched.clock import SystemClock
 from aiosched.core.assets.conditions import QueuedAsset, alias_names
 from aiosched.core.creation.next_run import next_scheduled_run
 from aiosched.core.creation.run_creation import DagStatus, active_runs_limit
+from aiosched.core.creation.run_keys import KeyRoom, same_key
 from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.timetables import AssetOrTimeSchedule, PartitionedAssetTimetable
@@ -308,10 +309,12 @@ class _Reader:
         known = await self._hold_running() if running[group] + waits > limit else NOT_ASKED
         awaited = awaited_in(self.cache, dag, known)
         places = {key: place for place, key in enumerate(awaited.by)}
+        keys, under_way = dag.version.spec.run_key, [e for e in self.unfinished if e.state is RunState.RUNNING]
         queued = [each for each in self.unfinished if each.state is RunState.QUEUED and each.backfill_id == group]
         queued.sort(key=lambda each: places.get(each.key, len(places)))  # now in the order in which they may start
         turn = next((number for number, each in enumerate(queued, 1) if each.key == run.key), 0)
-        active = [each for each in self.unfinished if each.state is RunState.RUNNING and each.backfill_id == group]
+        active = [each for each in under_way if each.backfill_id == group]
+        same = [each for each in under_way if same_key(keys, run.conf, each.conf)]
         beyond = self._beyond(active, known) if len(active) > max(limit, 0) else None
         return RunFacts(
             now=self.now,
@@ -328,6 +331,8 @@ class _Reader:
             waiting=dag.runs.running[awaited.by[run.key]].run.run_id if run.key in awaited.by else None,
             beyond=beyond,
             missing=self.missing,
+            keys=None if keys is None else KeyRoom(keys, (each.conf for each in under_way)),
+            same_key=await self._holders(same) if waits else (),
         )
 
     def _beyond(self, active: list[Run], known: Mapping[int, int | None]) -> str | None:
