@@ -2,7 +2,8 @@
 
 A file speaks it if its source imports `airflow`. One that imports `airflow.sdk` can run in Airflow 3 only, so its DAGs
 get Airflow 3's defaults; any other gets those of Airflow 2. An import of the SDK inside `try` does not decide if older
-names are imported, too. The setting `core.airflow_defaults` overrides the guess.
+names are imported, too. Older names are a guess, as most of them work in Airflow 3. The setting `core.airflow_defaults`
+overrides it.
 Source: the semantics reference, section 38.2.
 """
 
@@ -30,9 +31,13 @@ _IMPORTS: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+.*?\bairflow\b", re.M
 
 @dataclass(frozen=True)
 class AirflowDialect:
-    """The dialect of a file; `generation` is 2 (also for 1.10) or 3, None for aiosched's own defaults."""
+    """The dialect of a file; `generation` is 2 (also for 1.10) or 3, None for aiosched's own defaults.
+
+    `is_guess`: its imports work in both.
+    """
 
     generation: int | None
+    is_guess: bool = False
 
     @property
     def name(self) -> str:
@@ -51,6 +56,10 @@ class AirflowDialect:
         """Whether a cron string or a timedelta is a trigger timetable: in Airflow 3."""
         return self.generation == 3
 
+    def of_dag(self, *, has_start: bool) -> AirflowDialect:
+        """Its own; but what has no start date is no DAG of Airflow 2, which refuses it."""
+        return DIALECTS[3] if self.is_guess and not has_start else self
+
     @cached_property
     def context(self) -> Mapping[str, Callable[[Context], Any]]:
         """`execution_date` and its family."""
@@ -61,8 +70,10 @@ class AirflowDialect:
     def translated(self, kind: str, given: Mapping[str, Any], where: Location | None) -> dict[str, Any]:
         """The arguments for the class `kind`; see `parameters`."""
         arguments = parameters.translated(kind, given, where)
-        if kind == "DagContents" and self.generation == 2 and "schedule" not in arguments:
-            arguments["schedule"] = parameters.AIRFLOW_2_SCHEDULE
+        if kind == "DagContents" and "schedule" not in arguments:
+            start = arguments.get("start_date") or (arguments.get("default_args") or {}).get("start_date")
+            if self.of_dag(has_start=start is not None).generation == 2:
+                arguments["schedule"] = parameters.AIRFLOW_2_SCHEDULE
         return arguments
 
     def default_args(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -78,6 +89,7 @@ class AirflowDialect:
 
 
 DIALECTS: Final = {generation: AirflowDialect(generation) for generation in (None, 2, 3)}
+_GUESS: Final = AirflowDialect(2, is_guess=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +121,9 @@ def dialect_of(frame: FrameType) -> AirflowDialect | None:
     if not found.airflow:
         return None
     setting = defaults().airflow_defaults
-    return DIALECTS[found.generation if setting == "by file" or found.aiosched else int(setting)]
+    if setting != "by file" and not found.aiosched:
+        return DIALECTS[int(setting)]
+    return _GUESS if found.generation == 2 else DIALECTS[found.generation]
 
 
 def imports_of(source: str) -> Imports:

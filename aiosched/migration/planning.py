@@ -102,8 +102,11 @@ def plan_migration(
     here: Collection[str],
     unpause: bool = False,
     wanted: Collection[str] = (),
+    held_back: Collection[str] = (),
 ) -> MigrationPlan:
     """The plan for `rows`. `here` are the DAG ids that the files of the folder define.
+
+    DAGs of `held_back` stay paused if they have not run: a guess would catch up many runs, see first_sight.py.
 
     With `unpause` every DAG is unpaused here, whatever it is in Airflow. `wanted` are the DAGs that the user named.
     """
@@ -123,7 +126,8 @@ def plan_migration(
     dags = []
     for dag in rows.dags:
         if dag.dag_id in here:
-            dags.append(_plan_dag(dag, is_alive=rows.scheduler_alive, unpause=unpause))
+            is_held = dag.dag_id in held_back and dag.last is None
+            dags.append(_plan_dag(dag, is_alive=rows.scheduler_alive, unpause=unpause, is_held_back=is_held))
         elif dag.last is not None:
             left.append(MigrationStep("dag", dag.dag_id, StepOutcome.LEFT, "no file of the folder defines it"))
     unknown = sorted(set(wanted) - {dag.dag_id for dag in rows.dags})
@@ -131,7 +135,7 @@ def plan_migration(
     return MigrationPlan(tuple(variables), tuple(connections), rows.pools, tuple(dags), tuple(left))
 
 
-def _plan_dag(dag: AirflowDag, *, is_alive: bool, unpause: bool) -> ImportedDag:
+def _plan_dag(dag: AirflowDag, *, is_alive: bool, unpause: bool, is_held_back: bool) -> ImportedDag:
     unfinished = dag.unfinished or (dag.last is not None and dag.last.state not in RUN_FINISHED)
     if unfinished:
         number = max(dag.unfinished, 1)
@@ -144,6 +148,9 @@ def _plan_dag(dag: AirflowDag, *, is_alive: bool, unpause: bool) -> ImportedDag:
     is_paused = dag.is_paused
     if unpause:
         is_paused = False
+    elif not is_paused and is_held_back:
+        is_paused = True
+        why = "stays paused: many runs would be caught up if it is one of Airflow 2 (core.airflow_defaults)"
     elif not is_paused and is_alive:
         is_paused = True
         why = (

@@ -10,10 +10,15 @@ Source: docs/architecture.md, "From a file to a version"; the semantics referenc
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 
+import msgspec
+
+from aiosched.core.creation.first_sight import is_held_back
+from aiosched.core.creation.run_creation import restriction_of
 from aiosched.db.assets.assets import Clash
 from aiosched.db.statements.dags import FileRow, StoredFile
 from aiosched.parsing.result import ParsedDag, ParsedFile
@@ -157,6 +162,23 @@ def pool_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str
         f"`aiosched pools set {pool} SLOTS` creates it."
         for pool, dag_id in missing
     ]
+
+
+def catchup_warnings(dags: Iterable[ParsedDag]) -> list[str]:
+    """A warning for each of `dags`, which begin paused: see first_sight.py."""
+    starts = {dag.dag_id: restriction_of(dag.spec).earliest for dag in dags}
+    return [
+        f"DAG {dag_id!r} begins paused: as one of Airflow 2 it catches up all runs since {start:%Y-%m-%d}, but it may "
+        "be one of Airflow 3. Set core.airflow_defaults to 2 or 3, or give it catchup=; then unpause it, if wanted."
+        for dag_id, start in starts.items()
+        if start is not None
+    ]
+
+
+def at_first_sight(result: ParsedFile, now: datetime) -> ParsedFile:
+    """The outcome with the warnings that a scheduler adds that has not seen its DAGs before."""
+    held = [dag for dag in result.dags if dag.catchup_is_guess and is_held_back(dag.spec, now)]
+    return msgspec.structs.replace(result, warnings=(*result.warnings, *catchup_warnings(held))) if held else result
 
 
 def executor_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str]:

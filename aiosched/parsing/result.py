@@ -65,6 +65,7 @@ class ParsedDag(msgspec.Struct, frozen=True, kw_only=True):
     references: tuple[AssetReference, ...] = ()  # its asset references
     executors: tuple[str, ...] = ()  # named by its tasks, sorted
     dependencies: tuple[DagDependency, ...] = ()  # on other DAGs
+    catchup_is_guess: bool = False  # see DagSpec
 
     @property
     def spec(self) -> DagSpec:
@@ -129,6 +130,7 @@ def parsed_dag(document: bytes, spec: DagSpec) -> ParsedDag:
         references=asset_references(spec),
         executors=tuple(sorted({task.executor for task in spec.tasks if task.executor is not None})),
         dependencies=dag_dependencies(spec),
+        catchup_is_guess=spec.catchup_is_guess,
     )
 
 

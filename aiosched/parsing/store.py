@@ -8,11 +8,14 @@ Source: the semantics reference, sections 1.1, 30.4 and 31.2; section 34, decisi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from aiosched.core.assets.conditions import AssetReference
+from aiosched.core.creation.first_sight import is_held_back
 from aiosched.core.graph.spec import DagSpec, encode_spec
 from aiosched.db.access.team_folders import teams_of_files
 from aiosched.db.assets import assets, dependencies
@@ -24,11 +27,14 @@ from aiosched.parsing.claims import (
     Conflict,
     asset_warnings,
     assign,
+    catchup_warnings,
     executor_warnings,
     file_row,
     pool_warnings,
 )
-from aiosched.parsing.result import ParsedFile, parsed_dag
+from aiosched.parsing.result import ParsedDag, ParsedFile, parsed_dag
+
+log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +66,10 @@ async def store_results(
     """
     before = await _files_before(conn, results)
     found = {d.dag_id for r in results for d in r.dags}
+    guessed = {d.dag_id: d for r in results for d in r.dags if d.catchup_is_guess and is_held_back(d.spec, now)}
     had = {dag_id for file in before.values() for dag_id in file.dag_ids}
     await dag_statements.add_dags(
-        conn, _new_dags(assign(results, owners={}, stored={}).kept.values(), paused_at_creation)
+        conn, _new_dags(assign(results, owners={}, stored={}).kept.values(), paused_at_creation, guessed)
     )
     dags = await _locked(conn, found, found | had)
     owners = {dag_id: dags[dag_id].file for dag_id in found}
@@ -80,6 +87,9 @@ async def store_results(
     )
     pools = await dag_statements.known_pools(conn, {p for r in results for d in r.dags for p in d.pools})
 
+    held = await dag_statements.paused_without_runs(conn, guessed)
+    if new := sorted(dag_id for dag_id in held if dags[dag_id].version_id is None):
+        log.warning("paused, since it is a guess that their runs are to be caught up: %s", ", ".join(new))
     changed = await _define(conn, claims.kept, dags, now=now)
     clashes = await assets.clashes(conn, _references(claims.kept, claims.kept))
     withdrawn = await dag_statements.withdraw_dags(
@@ -101,6 +111,7 @@ async def store_results(
             *pool_warnings(result.dags, pools),
             *(executor_warnings(result.dags, executors) if executors is not None else ()),
             *asset_warnings(result.dags, clashes),
+            *catchup_warnings(dag for dag in result.dags if dag.dag_id in held),
         ]
         for result in results
     }
@@ -164,7 +175,8 @@ async def register_specs(
     """
     parsed = [parsed_dag(encode_spec(spec), spec) for spec in specs]
     claims = {dag.dag_id: Claim(dag) for dag in parsed}
-    await dag_statements.add_dags(conn, _new_dags(claims.values(), paused_at_creation))
+    guessed = {dag.dag_id for dag in parsed if dag.catchup_is_guess and is_held_back(dag.spec, now)}
+    await dag_statements.add_dags(conn, _new_dags(claims.values(), paused_at_creation, guessed))
     before = await dag_statements.registered_dags(conn, application) if application and are_all else set()
     dags = await _locked(conn, claims.keys(), claims.keys() | before)
     changed = await _define(conn, claims, dags, now=now)
@@ -203,15 +215,14 @@ async def _files_before(
     return before
 
 
-def _new_dags(claims: Iterable[Claim], paused_at_creation: bool) -> list[dag_statements.NewDag]:
-    return [
-        dag_statements.NewDag(
-            c.dag.dag_id,
-            c.file,
-            paused_at_creation if c.dag.is_paused_upon_creation is None else c.dag.is_paused_upon_creation,
-        )
-        for c in claims
-    ]
+def _new_dags(
+    claims: Iterable[Claim], paused_at_creation: bool, held_back: Collection[str]
+) -> list[dag_statements.NewDag]:
+    def is_paused(dag: ParsedDag) -> bool:
+        asked = paused_at_creation if dag.is_paused_upon_creation is None else dag.is_paused_upon_creation
+        return asked or dag.dag_id in held_back
+
+    return [dag_statements.NewDag(c.dag.dag_id, c.file, is_paused(c.dag)) for c in claims]
 
 
 async def _locked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,11 @@ def test_other_files_do_not_speak_the_dialect(source: str) -> None:
         (OLD + DAILY.replace("'0 0 * * *'", "'@daily'"), CronDataIntervalTimetable, True),
         (OLD + DAILY.replace("'0 0 * * *'", "__import__('datetime').timedelta(1)"), DeltaDataIntervalTimetable, True),
         (OLD + "DAG('d', start_date='2026-01-01')", DeltaDataIntervalTimetable, True),
-        (OLD + "DAG('d', schedule_interval=None)", NullTimetable, True),
+        (OLD + "DAG('d', schedule_interval=None, start_date='2026-01-01')", NullTimetable, True),
+        (OLD + "DAG('d', schedule_interval=None)", NullTimetable, False),
+        (OLD + "DAG('d')", NullTimetable, False),  # Airflow 2 refuses it
+        (OLD + "DAG('d', schedule='@daily')", CronTriggerTimetable, False),
+        (OLD + "DAG('d', default_args={'start_date': '2026-01-01'})", DeltaDataIntervalTimetable, True),
         (OLD + DAILY.replace(")", ", catchup=False)"), CronDataIntervalTimetable, False),
         (SDK + DAILY, CronTriggerTimetable, False),
         (SDK + DAILY.replace("'0 0 * * *'", "__import__('datetime').timedelta(1)"), DeltaTriggerTimetable, False),
@@ -111,6 +116,33 @@ def test_catchup_by_default_counts_where_it_is_set(tmp_path: Path) -> None:
         dag = one_dag(tmp_path, f"{OLD}dag = {DAILY}")
 
     assert not dag.catchup
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "is_guess"),
+    [
+        (OLD + DAILY, {}, True),
+        (SDK + DAILY, {}, False),
+        (OURS + DAILY, {}, False),
+        (OLD + DAILY.replace(")", ", catchup=True)"), {}, False),
+        (OLD + DAILY.replace(")", ", catchup=False)"), {}, False),
+        (OLD + DAILY, {"airflow_defaults": "2"}, False),
+        (OLD + DAILY, {"catchup_is_set": True, "catchup": True}, False),
+    ],
+)
+def test_catching_up_is_a_guess_if_nobody_says_it(
+    tmp_path: Path, code: str, options: dict[str, Any], is_guess: bool
+) -> None:
+    with using(AuthoringDefaults(**options)):
+        spec = one_dag(tmp_path, code.replace("DAG('d'", "dag = DAG('d'")).to_spec()
+
+    assert spec.catchup_is_guess is is_guess
+    assert (b"catchup_is_guess" in encode_spec(spec)) is is_guess
+
+
+def test_a_dag_of_airflow_2_needs_a_start_date_if_it_is_said_to_be_one(tmp_path: Path) -> None:
+    with using(AuthoringDefaults(airflow_defaults="2")), pytest.raises(DagError, match="no start_date"):
+        one_dag(tmp_path, OLD + "dag = DAG('d')").to_spec()
 
 
 def test_the_spec_names_whose_defaults_it_has_and_that_of_other_files_is_as_before(tmp_path: Path) -> None:

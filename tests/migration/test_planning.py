@@ -50,6 +50,20 @@ def test_a_dag_is_unpaused_only_if_airflow_does_not_run_it_or_on_request(
     assert (found.why is not None) is (alive and not paused and not unpause)
 
 
+@pytest.mark.parametrize(
+    ("last", "unpause", "is_paused"), [(None, False, True), (None, True, False), (LAST, False, False)]
+)
+def test_a_dag_that_a_guess_would_let_catch_up_stays_paused_until_somebody_says_so(
+    last: AirflowRun | None, unpause: bool, is_paused: bool
+) -> None:
+    rows = AirflowRows(dags=(AirflowDag("d", False, last),))
+
+    (found,) = plan_migration(rows, NO_KEYS, here={"d"}, unpause=unpause, held_back={"d"}).dags
+
+    assert found.is_paused is is_paused
+    assert ("core.airflow_defaults" in (found.why or "")) is is_paused
+
+
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_a_dag_with_unfinished_runs_is_left(state: str) -> None:
     last = AirflowRun("r", LAST.logical_date, state)

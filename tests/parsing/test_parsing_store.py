@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -22,7 +23,8 @@ from aiosched.core.timetables import (
 from aiosched.core.values.ids import partition_of
 from aiosched.db.people import teams
 from aiosched.db.server.engine import Database
-from aiosched.db.statements.dags import touch_files
+from aiosched.db.statements.dags import guessed_without_runs, touch_files
+from aiosched.db.statements.runs import set_paused
 from aiosched.errors import Refused
 from aiosched.parsing.result import ParsedFile
 from aiosched.parsing.store import StoredFiles, register_specs, remove_files, store_results
@@ -540,3 +542,42 @@ async def test_a_file_that_moves_into_the_folder_of_a_team_takes_no_history_alon
 
     (file,) = await shelf.rows("SELECT error FROM dag_file")
     assert "'orders' belongs to no team" in file["error"]
+
+
+def guessed(dag_id: str, **fields: Any) -> Any:
+    """A daily DAG that would catch up since 2020, by a guess."""
+    start = datetime(2020, 1, 1, tzinfo=UTC)
+    given = {"timetable": parse_schedule("@daily"), "start_date": start, "catchup": True, "catchup_is_guess": True}
+    return a_dag(dag_id, **{**given, **fields})
+
+
+async def test_a_dag_that_would_catch_up_by_a_guess_begins_paused_until_somebody_unpauses_it(shelf: Shelf) -> None:
+    dags = [
+        guessed("guess"),
+        guessed("unpaused", is_paused_upon_creation=False),
+        guessed("meant", catchup_is_guess=False),
+        guessed("few", start_date=shelf.clock.now() - timedelta(days=3)),
+        guessed("never", timetable=NullTimetable()),
+    ]
+    await shelf.store(a_result("a.py", *dags))
+
+    assert {dag.dag_id for dag in dags if (await shelf.dag(dag.dag_id))["is_paused"]} == {"guess", "unpaused"}
+    (first, second) = (await shelf.file("a.py"))["warnings"]
+    assert first.startswith("DAG 'guess' begins paused: as one of Airflow 2 it catches up all runs since 2020-01-01")
+    assert "'unpaused'" in second
+    async with shelf.db.acquire() as conn:
+        assert await guessed_without_runs(conn) == ["guess", "unpaused"]
+        await set_paused(conn, "guess", False)
+    await shelf.use_newest("unpaused")
+    await shelf.store(a_result("a.py", *dags, digest="d2"))
+    assert not (await shelf.dag("guess"))["is_paused"]
+    assert (await shelf.file("a.py"))["warnings"] == []
+    async with shelf.db.acquire() as conn:
+        assert await guessed_without_runs(conn) == []
+
+
+async def test_so_does_one_that_an_application_registers(shelf: Shelf) -> None:
+    await shelf.register(guessed("guess").spec, guessed("meant", catchup_is_guess=False).spec)
+
+    assert (await shelf.dag("guess"))["is_paused"]
+    assert not (await shelf.dag("meant"))["is_paused"]

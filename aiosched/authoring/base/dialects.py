@@ -26,6 +26,15 @@ class Dialect(Protocol):
         ...
 
     @property
+    def is_guess(self) -> bool:
+        """Whether another version of the same system could be meant."""
+        ...
+
+    def of_dag(self, *, has_start: bool) -> Dialect:
+        """The dialect of a DAG of the file, which has a start date or none."""
+        ...
+
+    @property
     def runs_at_tick(self) -> bool:
         """Whether a cron string or a timedelta makes runs at the tick, without data intervals."""
         ...

@@ -76,8 +76,6 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         auto_register: bool = True,
     ) -> None:
         where = self._origin = self._declared = author_location()  # `_declared`: of @dag its line
-        self.dialect: Dialect | None = author_dialect()
-        dialect = self.dialect
         self.number: int = next(_numbers)  # in the order of definition
         self.dag_id: str = checks.valid_key("dag_id", dag_id, where)
         self.fileloc: str = where.file if where else ""
@@ -87,13 +85,19 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.params: ParamsDict = ParamsDict(given, owner=f"DAG {self.dag_id!r}")
         start_date = start_date or self.default_args.get("start_date")
         self.start_date: datetime | None = optional_aware("start_date", start_date, where)
+        dialect = author_dialect()
+        if dialect is not None:
+            dialect = dialect.of_dag(has_start=self.start_date is not None)
+        self.dialect: Dialect | None = dialect
         end_date = end_date or self.default_args.get("end_date")
         self.end_date: datetime | None = optional_aware("end_date", end_date, where)
         self.timezone: str = zone_name(self.start_date, where) if self.start_date else defaults().timezone
         self.schedule = schedule
         self.timetable: AnyTimetable = self._timetable(where)
-        if catchup is None:
-            catchup = dialect.catchup if dialect is not None else None
+        self.catchup_is_guess = False
+        if catchup is None and dialect is not None:
+            catchup = dialect.catchup
+            self.catchup_is_guess = bool(catchup) and dialect.is_guess
         self.catchup: bool = defaults().catchup if catchup is None else catchup
         self.tags: list[str] = _tags(tags, where)
         self.doc_md = doc_md

@@ -82,6 +82,7 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
         deadlines=tuple(deadline.to_spec() for deadline in dag.deadlines),
         edge_labels=dict(dag.edge_labels),
         defaults_of=dag.dialect.name if dag.dialect is not None else "",
+        catchup_is_guess=dag.catchup_is_guess and dag.catchup,
     )
 
 

@@ -340,9 +340,10 @@ async def _parsed(paths: list[Path], settings: Settings) -> list[ParsedFile]:
     """The outcomes of parsing, with warnings of pools that do not exist, if there is a database that knows them."""
     from aiosched.core.graph.spec import DEFAULT_POOL
     from aiosched.db.statements.dags import known_pools
-    from aiosched.parsing.claims import pool_warnings
+    from aiosched.parsing.claims import at_first_sight, pool_warnings
 
-    results = await parse(paths, settings)
+    now = datetime.now(UTC)
+    results = [at_first_sight(result, now) for result in await parse(paths, settings)]
     used = {pool for result in results for dag in result.dags for pool in dag.pools} - {DEFAULT_POOL}
     if not used or not has_database(settings):
         return results

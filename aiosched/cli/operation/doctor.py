@@ -343,10 +343,28 @@ async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[F
         yield Finding("callbacks", "warning", str(callback), fix)
     async for finding in _parsing(db):
         yield finding
+    async for finding in _held_back(db):
+        yield finding
     async for finding in _released_xcoms(db):
         yield finding
     async for finding in _unwritten_logs(db):
         yield finding
+
+
+async def _held_back(db: Database) -> AsyncIterator[Finding]:
+    """DAGs that begin paused, since a guess would catch up many runs."""
+    from aiosched.db.statements.dags import guessed_without_runs
+    from aiosched.parsing.other_folders import listed
+
+    async with db.acquire() as conn:
+        found = await guessed_without_runs(conn)
+    if found:
+        yield Finding(
+            "catchup",
+            "warning",
+            f"paused, and never ran, since of which Airflow they are is a guess, and one catches up: {listed(found)}",
+            "set core.airflow_defaults to 2 or 3, then unpause those that are wanted (docs/airflow.md)",
+        )
 
 
 async def _unwritten_logs(db: Database) -> AsyncIterator[Finding]:

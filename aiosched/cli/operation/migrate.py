@@ -103,6 +103,7 @@ def airflow(
     Safe to repeat. Exit 1 if something could not be taken over.
     """
     from aiosched.config.project import folders_above
+    from aiosched.core.creation.first_sight import is_held_back
     from aiosched.migration.cfg import fernet_keys, from_environment, metadata_url, read_cfg, translate
     from aiosched.migration.files import installs, judge_files
     from aiosched.migration.generation import generation_of
@@ -110,6 +111,7 @@ def airflow(
     from aiosched.migration.planning import plan_migration
     from aiosched.migration.reading import read_airflow
     from aiosched.migration.values import AirflowKeys
+    from aiosched.parsing.claims import at_first_sight
 
     if not folder.is_dir():
         raise UsageProblem(f"{folder} is not a folder; name the folder that dags_folder has in airflow.cfg.")
@@ -124,15 +126,17 @@ def airflow(
     loaded = load(core__dags_folder=folder, database__dsn=dsn)
     settings = loaded.settings if apply else load(**_as_proposed(lines, loaded), database__dsn=dsn).settings
     parsed = asyncio.run(parse([folder], settings))
+    now = datetime.now(UTC)
+    held = {dag.dag_id for file in parsed for dag in file.dags if dag.catchup_is_guess and is_held_back(dag.spec, now)}
     steps: list[MigrationStep] = []
     if rows is not None:
         keys = AirflowKeys([*(fernet_key or ()), *fernet_keys(cfg)])
         here = {dag.dag_id for file in parsed for dag in file.dags}
-        plan = plan_migration(rows, keys, here=here, unpause=unpause, wanted=dag or ())
+        plan = plan_migration(rows, keys, here=here, unpause=unpause, wanted=dag or (), held_back=held)
         steps = asyncio.run(_take_over(plan, loaded.settings, parsed, apply=apply, overwrite=overwrite))
     elif metadata_url(cfg) is not None:
         talk("airflow.cfg names a metadata database: --database with its address shows what would be taken over")
-    verdicts = judge_files(parsed, ProjectModules(folder))
+    verdicts = judge_files((at_first_sight(one, now) for one in parsed), ProjectModules(folder))
     report = MigrationReport(apply, verdicts, installs(verdicts), lines, steps)
     _show(report, output)
     if apply and any(step.outcome == "left" for step in steps):

@@ -218,6 +218,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadlines: tuple[DeadlineSpec, ...] = ()
     edge_labels: dict[str, str] = {}  # "up>down" -> label
     defaults_of: str = ""  # whose defaults of catchup and schedule it has, such as Airflow 2; empty: ours
+    catchup_is_guess: bool = False  # it catches up only because its file seems to be one of Airflow 2
 
 
 def encode_spec(spec: DagSpec) -> bytes:

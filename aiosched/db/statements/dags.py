@@ -143,6 +143,34 @@ async def add_dags(conn: DatabaseConnection, dags: Iterable[NewDag]) -> None:
     )
 
 
+# Index: primary key, and that of runs by DAG.
+PAUSED_WITHOUT_RUNS: Final = """
+    SELECT dag_id FROM dag
+     WHERE dag_id = ANY($1::text[]) AND is_paused AND NOT EXISTS (SELECT FROM dag_run r WHERE r.dag_id = dag.dag_id)
+"""
+
+
+# For `doctor`. Reads the newest version of each DAG that is paused and has never run.
+HELD_BACK: Final = """
+    SELECT d.dag_id FROM dag d JOIN dag_version v ON v.id = d.version_id
+     WHERE d.is_paused AND NOT d.is_stale AND NOT EXISTS (SELECT FROM dag_run r WHERE r.dag_id = d.dag_id)
+       AND v.spec ->> 'catchup_is_guess' = 'true'
+     ORDER BY d.dag_id
+"""
+
+
+async def guessed_without_runs(conn: DatabaseConnection) -> list[str]:
+    """The paused DAGs that have never run, and whose catchup is a guess."""
+    return [row["dag_id"] for row in await conn.fetch(HELD_BACK)]
+
+
+async def paused_without_runs(conn: DatabaseConnection, dag_ids: Collection[str]) -> frozenset[str]:
+    """Those of these DAGs that are paused and have never run."""
+    if not dag_ids:
+        return frozenset()
+    return frozenset(row["dag_id"] for row in await conn.fetch(PAUSED_WITHOUT_RUNS, sorted(dag_ids)))
+
+
 # Locked in the order of ids: until the commit no other transaction writes a version of these DAGs. Two statements,
 # because a lock that had to wait does not read joined rows again. The number is that of the newest version, also if the
 # row of the DAG does not lead to it. Index: both primary keys, uq_dag_version_dag_id_number.
