@@ -6,7 +6,7 @@ Source: docs/migration.md, "What does not run".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -83,8 +83,3 @@ def provider_of(message: str) -> str | None:
         return named[0]
     found = _PROVIDER.search(message)
     return None if found is None else provider_package(found[0])
-
-
-def installs(verdicts: Sequence[FileVerdict]) -> list[str]:
-    """The commands to run first, each once."""
-    return sorted({one.remedy for one in verdicts if one.remedy is not None})

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from aiosched.airflow.dialect import imports_of
 from aiosched.config.project import folders_above
@@ -50,7 +51,8 @@ _MOST_FILES: Final = 5_000
 _MOST_READ: Final = 2**20  # bytes
 
 
-class Generation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Generation:
     """The generation of a project, and what tells it."""
 
     number: Number
@@ -67,6 +69,9 @@ class Generation(NamedTuple):
         if not cfg.get(("core", "dag_ignore_file_syntax"), "").strip():
             note = f"the default of Airflow {self.number}"
             yield CfgLine("core", "", SettingFate.SET, "core.dag_ignore_file_syntax", self.ignore_syntax, note)
+        if not cfg.get(("core", "dags_are_paused_at_creation"), "").strip():
+            note = "the default of Airflow"
+            yield CfgLine("core", "", SettingFate.SET, "core.dags_are_paused_at_creation", True, note)
 
 
 def generation_of(

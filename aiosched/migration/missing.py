@@ -21,6 +21,7 @@ from aiosched.config.project import folders_above, module_folders
 
 _TABLE: Final = Path(__file__).parent / "public_packages.tsv"
 _MOST_FOLDERS: Final = 20_000  # of a project that are searched
+_BEFORE: Final = "${PYTHONPATH:+:$PYTHONPATH}"  # what the variable had
 _NOT_SEARCHED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages", "venv"})
 _REQUIREMENTS: Final = ("requirements*.txt", "requirements/*.txt", "pyproject.toml", "setup.py", "setup.cfg", "Pipfile")
 _OF_OLDER_PYTHON: Final = {
@@ -88,7 +89,7 @@ class ProjectModules:
             top = module.partition(".")[0]
             return MissingModule(Where.UNKNOWN, f"{module} is in {where}, but another {top} is found before it.")
         text = f"{module} is in {where} of this project, which is not on the path."
-        return MissingModule(Where.PROJECT, text, f"export PYTHONPATH={shlex.quote(str(place))}")
+        return MissingModule(Where.PROJECT, text, f"export PYTHONPATH={shlex.quote(str(place))}{_BEFORE}")
 
     def _shown(self, path: Path) -> str:
         return str(path.relative_to(self._root))

@@ -263,7 +263,7 @@ def test_files_settings_and_commands_are_reported(here: Cli, tmp_path: Path) -> 
     assert "runs" in found.stdout
     assert "needs a package" in found.stdout
     assert "needs a module" in found.stdout
-    assert "first: pip install pyspark" in found.stderr
+    assert "a command: Run: pip install pyspark (spark.py)" in found.stderr
     assert "cloud.py: Decide where airflow_dag_marker comes from" in found.stderr
     assert "install airflow_dag_marker" not in found.stdout + found.stderr
     assert "parallelism = 7  # for each scheduler\n" in found.stdout
@@ -312,3 +312,54 @@ def test_what_is_set_here_counts_before_what_the_report_proposes(
     found = here.json("migrate", "airflow", "dags", "--config", "airflow.cfg")
 
     assert [one["file"] for one in found["files"]] == ["some.py"]
+
+
+def test_the_report_is_a_page_and_data_in_the_order_of_effort(here: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "dags"
+    (folder / "<b>.py").write_text("import acme_private  # of an airflow dag\n")
+    (folder / "code.py").write_text("raise ValueError('<script>')  # of an airflow dag\n")
+    (folder / "spark.py").write_text("import pyspark  # of an airflow dag\n")
+    (folder / "airflow_local_settings.py").write_text("def pod_mutation_hook(pod): ...\n")
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "hb_views.py").write_text(
+        "from airflow.plugins_manager import AirflowPlugin\n"
+        "class Views(AirflowPlugin):\n    name = 'views'\n    appbuilder_views = [1]\n"
+    )
+    (tmp_path / "airflow.cfg").write_text(
+        "[core]\nxcom_backend = acme.XCom\nparallelism = many\n[acme]\nsecret = 1\n[webserver]\nrbac = True\n"
+    )
+
+    found = here.json("migrate", "airflow", "dags", "--html", "report.html")
+
+    assert found["generation"]["number"] == 2
+    efforts = [one["effort"] for one in found["todo"]]
+    assert efforts == ["a command", "a command", "a setting", "a decision", "a decision", "a change of code"]
+    assert {one["command"] for one in found["todo"]} == {"pip install pyspark", None}
+    assert {one["about"][0] for one in found["todo"] if one["about"]} >= {"<b>.py", "code.py", "spark.py", "broken"}
+    assert [one["dag_id"] for one in found["caught_up"]] == ["broken", "daily", "other"]
+    different = " ".join(f"{one['what']} {one['why']}" for one in found["differences"])
+    for words in ("[core] xcom_backend = acme.XCom", "pod_mutation_hook", "appbuilder_views of plugin 'views'", "[acme]"):
+        assert words in different
+    page = (tmp_path / "report.html").read_text()
+    for words in (
+        "To do, in the order of effort",
+        "&lt;b&gt;.py",
+        "&lt;script&gt;",
+        "acme_private",
+        "airflow_defaults",
+    ):
+        assert words in page
+    assert "<script>" not in page
+    assert "pip install acme_private" not in page
+
+
+def test_a_page_that_cannot_be_written_is_named(here: Cli) -> None:
+    found = here("migrate", "airflow", "dags", "--html", "nowhere/report.html", code=2)
+
+    assert "nowhere/report.html cannot be written: No such file" in found.stderr
+
+
+def test_a_project_that_tells_no_generation_is_asked_for_it(here: Cli) -> None:
+    found = here("migrate", "airflow", "dags", "-o", "table")
+
+    assert "a setting: Set core.airflow_defaults to 2 or 3" in found.stderr

@@ -12,6 +12,8 @@ from aiosched.migration.missing import ProjectModules, public_package
 from aiosched.parsing.result import FileError, ParsedFile
 from tests.parsing.builders import write
 
+BEFORE = "${PYTHONPATH:+:$PYTHONPATH}"
+
 
 @pytest.fixture
 def dags(tmp_path: Path) -> Path:
@@ -66,7 +68,7 @@ def test_a_module_of_the_project_is_found_wherever_it_is(dags: Path, module: str
     found = judged(f"No module named {module!r}", dags)
 
     assert found.verdict is Readiness.MODULE
-    assert found.remedy == f"export PYTHONPATH={dags.parent / where}"
+    assert found.remedy == f"export PYTHONPATH={dags.parent / where}" + BEFORE
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,9 @@ def test_a_library_that_the_project_requires_is_not_looked_for_in_its_files(dags
     write(dags.parent, "notebooks/requests.py", "")
 
     assert judged("No module named 'pandas'", dags).remedy == "pip install pandas"
-    assert judged("No module named 'requests'", dags).remedy == f"export PYTHONPATH={dags.parent / 'notebooks'}"
+    assert (
+        judged("No module named 'requests'", dags).remedy == f"export PYTHONPATH={dags.parent / 'notebooks'}" + BEFORE
+    )
 
 
 def test_names_of_packages_are_names() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from aiosched.migration.cfg import CfgLine
     from aiosched.migration.files import FileVerdict
     from aiosched.migration.planning import MigrationPlan, MigrationStep
+    from aiosched.migration.report import MigrationReport
     from aiosched.parsing.result import ParsedFile
 
 app: typer.Typer = typer.Typer(
@@ -52,17 +52,6 @@ _STEPS: Final[Columns[MigrationStep]] = {
 @app.callback()
 def group() -> None:
     """Move from Airflow."""
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationReport:
-    """Everything that the command found out or did."""
-
-    applied: bool
-    files: Sequence[FileVerdict]
-    installs: Sequence[str]
-    settings: Sequence[CfgLine]
-    steps: Sequence[MigrationStep]
 
 
 @app.command()
@@ -94,6 +83,10 @@ def airflow(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace variables, connections and pools that are different here.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the report as an HTML page, too.", show_default=False),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply/--dry-run", help="Store it; default: only show it.")] = False,
     dsn: Dsn = None,
     output: Output = None,
@@ -105,13 +98,16 @@ def airflow(
     from aiosched.config.project import folders_above
     from aiosched.core.creation.first_sight import is_held_back
     from aiosched.migration.cfg import fernet_keys, from_environment, metadata_url, read_cfg, translate
-    from aiosched.migration.files import installs, judge_files
+    from aiosched.migration.files import judge_files
     from aiosched.migration.generation import generation_of
     from aiosched.migration.missing import ProjectModules
+    from aiosched.migration.page import as_html
     from aiosched.migration.planning import plan_migration
     from aiosched.migration.reading import read_airflow
+    from aiosched.migration.report import MigrationReport, caught_up, differences_of, todo_of
     from aiosched.migration.values import AirflowKeys
     from aiosched.parsing.claims import at_first_sight
+    from aiosched.parsing.plugin_findings import find_plugins
 
     if not folder.is_dir():
         raise UsageProblem(f"{folder} is not a folder; name the folder that dags_folder has in airflow.cfg.")
@@ -137,8 +133,18 @@ def airflow(
     elif metadata_url(cfg) is not None:
         talk("airflow.cfg names a metadata database: --database with its address shows what would be taken over")
     verdicts = judge_files((at_first_sight(one, now) for one in parsed), ProjectModules(folder))
-    report = MigrationReport(apply, verdicts, installs(verdicts), lines, steps)
+    positions = [] if rows is None else [dag.dag_id for dag in rows.dags if dag.last is not None]
+    past = caught_up(parsed, positions, now)
+    plugins = asyncio.run(find_plugins(settings, folder))
+    differences = differences_of(cfg, [one.text for one in plugins.findings] if plugins else (), lines)
+    todo = todo_of(verdicts, lines, steps, past, generation)
+    report = MigrationReport(apply, generation, verdicts, todo, differences, past, lines, steps)
     _show(report, output)
+    if html is not None:
+        try:
+            html.write_text(as_html(report, str(folder)), encoding="utf-8")
+        except OSError as error:
+            raise UsageProblem(f"--html: {html} cannot be written: {error.strerror}.") from None
     if apply and any(step.outcome == "left" for step in steps):
         raise typer.Exit(1)
 
@@ -181,6 +187,7 @@ def _show(report: MigrationReport, output: Format | None) -> None:
     from aiosched.migration.cfg import as_toml
     from aiosched.migration.planning import counted as of_steps
     from aiosched.migration.planning import nothing_done
+    from aiosched.parsing.other_folders import listed
 
     if chosen(output) in STRUCTURED:
         show_data(report, chosen(output))
@@ -191,16 +198,22 @@ def _show(report: MigrationReport, output: Format | None) -> None:
             talk(f"{one.file}: {line}")
     verdicts = [str(one.verdict) for one in report.files]
     talk(", ".join(f"{counted(verdicts.count(each), 'file')} {each}" for each in dict.fromkeys(verdicts)))
-    for command in report.installs:
-        talk(f"first: {command}")
+    if report.generation is not None:
+        talk(f"made for Airflow {report.generation.number} ({report.generation.why})")
+    for difference in report.differences:
+        talk(f"different without an error: {difference.what}: {difference.why}")
     _show_settings(report.settings)
     if report.settings:
         write(as_toml(list(report.settings)))
+    if report.steps:
+        show_list(report.steps, _STEPS, output, empty="nothing to take over")
+        for kind, outcomes in of_steps(report.steps).items():
+            talk(f"{kind}: {_numbers(outcomes)}")
+    for number, each in enumerate(report.todo, 1):
+        about = f" ({listed(each.about)})" if each.about else ""
+        talk(f"{number}. {each.effort}: {each.text}{about}")
     if not report.steps:
         return
-    show_list(report.steps, _STEPS, output, empty="nothing to take over")
-    for kind, outcomes in of_steps(report.steps).items():
-        talk(f"{kind}: {_numbers(outcomes)}")
     if not report.applied:
         talk("nothing was changed: --apply does it")
     elif nothing_done(report.steps):
