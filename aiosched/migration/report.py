@@ -172,7 +172,10 @@ def differences_of(
     """What the configuration, and remarks about plugins and cluster policies, tell."""
     classes = [(place, cfg.get(place, "").strip(), why) for place, why in _WITHOUT_EFFECT.items()]
     own = sorted({f"[{line.section}]" for line in lines if line.fate is SettingFate.UNKNOWN})
-    unknown = Difference(f"unknown settings in {', '.join(own)}", "conf.get finds them in the airflow.cfg of the project, or of AIRFLOW_HOME")
+    unknown = Difference(
+        f"unknown settings in {', '.join(own)}",
+        "conf.get finds them in the airflow.cfg of the project, or of AIRFLOW_HOME",
+    )
     return [
         *(
             Difference(f"[{section}] {option} = {value}", why)

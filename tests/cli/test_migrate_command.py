@@ -338,7 +338,12 @@ def test_the_report_is_a_page_and_data_in_the_order_of_effort(here: Cli, tmp_pat
     assert {one["about"][0] for one in found["todo"] if one["about"]} >= {"<b>.py", "code.py", "spark.py", "broken"}
     assert [one["dag_id"] for one in found["caught_up"]] == ["broken", "daily", "other"]
     different = " ".join(f"{one['what']} {one['why']}" for one in found["differences"])
-    for words in ("[core] xcom_backend = acme.XCom", "pod_mutation_hook", "appbuilder_views of plugin 'views'", "[acme]"):
+    for words in (
+        "[core] xcom_backend = acme.XCom",
+        "pod_mutation_hook",
+        "appbuilder_views of plugin 'views'",
+        "[acme]",
+    ):
         assert words in different
     page = (tmp_path / "report.html").read_text()
     for words in (
