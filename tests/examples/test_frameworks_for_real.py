@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import itertools
+import os
 import shutil
 import sys
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -68,6 +74,22 @@ async def test_each_worker_of_gunicorn_is_a_scheduler_of_one_fleet(dsn: str, sho
     assert await schedulers(dsn) == 0
 
 
+@contextlib.asynccontextmanager
+async def changing(file: Path) -> AsyncIterator[None]:
+    """Change the time of a file again and again: uvicorn may not watch it yet when it is written."""
+
+    async def touch() -> None:
+        for step in itertools.count(1):
+            await asyncio.sleep(2)
+            os.utime(file, (time.time(), time.time() + step))
+
+    touching = asyncio.create_task(touch())
+    try:
+        yield
+    finally:
+        touching.cancel()
+
+
 async def test_uvicorn_that_reloads_starts_another_scheduler_with_the_code_of_now(dsn: str, short_path: Path) -> None:
     source = short_path / "litestar_app.py"
     shutil.copy(FRAMEWORKS / "litestar_app.py", source)
@@ -79,7 +101,9 @@ async def test_uvicorn_that_reloads_starts_another_scheduler_with_the_code_of_no
         await app.until("Application startup complete")
         await greeted(app, "Ada")
         source.write_text(source.read_text().replace("hello ", "hello, hello "))
-        await app.until("Reloading", "Application shutdown complete", "Application startup complete")
+        async with changing(source):
+            await app.until("Reloading")
+        await app.until("Application shutdown complete", "Application startup complete")
 
         assert "hello, hello Ada" in (await app.client.get("/greetings/Ada", timeout=60)).text
         assert await schedulers(dsn) == 1

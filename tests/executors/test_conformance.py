@@ -71,6 +71,9 @@ class Stage:
         folder = self.settings.core.dags_folder
         async with Scheduler(dags_folder=folder, executor=self.executor(), settings=self.settings) as scheduler:
             await scheduler.read_folder()
+            while not await rows(scheduler, "SELECT FROM dag WHERE version_id IS NOT NULL"):
+                assert await rows(scheduler, "SELECT file, error FROM dag_file WHERE error IS NOT NULL") == []
+                await asyncio.sleep(0.02)
             yield scheduler
 
     def calls(self) -> list[str]:
