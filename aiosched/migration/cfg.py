@@ -88,6 +88,7 @@ def _line(section: str, option: str, entry: OurSetting | str | None, value: str)
         checked = Settings.model_validate({part: {name: entry.convert(value)}})
     except (ValidationError, ValueError) as error:
         problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        problem = problem.removeprefix("Value error, ")
         return CfgLine(section, option, SettingFate.INVALID, entry.key, value, f"{entry.key}: {problem}")
     found, default = (getattr(getattr(one, part), name) for one in (checked, Settings()))
     fate = SettingFate.DEFAULT if found == default and not entry.always else SettingFate.SET

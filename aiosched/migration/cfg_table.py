@@ -52,6 +52,12 @@ def _at_least_one(value: str) -> Any:
     return max(int(float(value)), 1)
 
 
+def _zone(value: str) -> str:
+    if value == "system":
+        raise ValueError("write the zone of Airflow's machine, such as Europe/Amsterdam")
+    return "UTC" if value.upper() == "UTC" else value
+
+
 def _weight_rule(value: str) -> str:
     if value not in ("downstream", "upstream", "absolute"):
         raise ValueError("a class of your own goes into the DAG: weight_rule=…")
@@ -76,7 +82,7 @@ OPTIONS: Final[Mapping[tuple[str, str], OurSetting | str]] = MappingProxyType(
         # [core]
         ("core", "dags_folder"): OurSetting("core.dags_folder"),
         ("core", "plugins_folder"): OurSetting("core.plugins_folder"),
-        ("core", "default_timezone"): OurSetting("core.default_timezone"),
+        ("core", "default_timezone"): OurSetting("core.default_timezone", None, _zone),
         ("core", "executor"): OurSetting("executor.kind", None, _executor),
         ("core", "parallelism"): OurSetting("core.parallelism", "for each scheduler", _at_least_one),
         ("core", "max_active_tasks_per_dag"): OurSetting("core.max_active_tasks_per_dag", "over all runs of the DAG"),

@@ -13,10 +13,12 @@ from typing import Final
 
 from aiosched.airflow.hints import PACKAGES, provider_package
 from aiosched.airflow.tables import providers
-from aiosched.migration.missing import ProjectModules, Where
+from aiosched.migration.missing import ProjectModules, Where, public_package
 from aiosched.parsing.result import FileError, ParsedFile
 
 _NO_MODULE: Final = re.compile(r"No module named '(?P<module>[\w.]+)'")
+_NOT_IN_NAMESPACE: Final = re.compile(r"cannot import name '(\w+)' from '([\w.]+)' \(unknown location\)")
+_IMPORT: Final = r"^[ >\d|]*(?:from|import) +({}(?:\.\w+)+)(?: +import +(\w+))?"  # a line of a code frame
 _PROVIDER: Final = re.compile(r"airflow\.providers\.[\w.]+")
 _PACKAGE: Final = re.compile(rf"{PACKAGES}(?P<name>[a-z0-9-]+)")
 
@@ -70,11 +72,24 @@ def _of_error(error: FileError, modules: ProjectModules) -> tuple[Readiness, str
     """What becomes of a file with this error, the command to run first, and what is to be said besides the error."""
     if package := provider_of(error.message):
         return Readiness.PROVIDER, f"aiosched providers install {package}"
-    missing = _NO_MODULE.search(error.message)
-    if missing is None or missing["module"].partition(".")[0] == "airflow":
+    module = _missing_module(error)
+    if module is None or module.partition(".")[0] == "airflow":
         return Readiness.FAILS, None
-    found = modules.explain(missing["module"])
+    found = modules.explain(module)
     return _OF_MODULE[found.where], found.command, found.text
+
+
+def _missing_module(error: FileError) -> str | None:
+    """The module that was not found, by the whole name of the import: Python names only its first missing part."""
+    if within := _NOT_IN_NAMESPACE.search(error.message):
+        return f"{within[2]}.{within[1]}"
+    if (missing := _NO_MODULE.search(error.message)) is None:
+        return None
+    code = f"{error.code_frame or ''}\n{error.traceback or ''}"
+    if (line := re.search(_IMPORT.format(re.escape(missing["module"])), code, re.MULTILINE)) is None:
+        return missing["module"]
+    whole = f"{line[1]}.{line[2]}"
+    return whole if public_package(whole) else line[1]
 
 
 def provider_of(message: str) -> str | None:

@@ -102,7 +102,7 @@ def _of_versions(dags_folder: Path) -> Generation | None:
         for file in (file for pattern in _FILES for file in sorted(folder.glob(pattern)) if file.is_file()):
             for match in _VERSIONS.finditer(_text(file)):
                 word = next(filter(None, match.groups()))
-                found.setdefault(3 if word == "3" else 2, f"{match[0].strip()} in {file.name}")
+                found.setdefault(3 if word == "3" else 2, f"{match[0].strip(' .')} in {file.name}")
     if len(found) != 1:
         return None
     ((number, why),) = found.items()

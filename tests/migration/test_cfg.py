@@ -42,6 +42,8 @@ def test_the_documentation_has_the_same_table() -> None:
         ("core", "executor", "LocalExecutor,KubernetesExecutor", SettingFate.SET, "executor.kind", "local,kubernetes"),
         ("core", "executor", "MyExecutor", SettingFate.INVALID, "executor.kind", "MyExecutor"),
         ("core", "default_timezone", "Nowhere/City", SettingFate.INVALID, "core.default_timezone", "Nowhere/City"),
+        ("core", "default_timezone", "utc", SettingFate.DEFAULT, "core.default_timezone", "UTC"),
+        ("core", "default_timezone", "system", SettingFate.INVALID, "core.default_timezone", "system"),
         ("core", "default_task_execution_timeout", "", SettingFate.DEFAULT, "core.default_task_execution_timeout",
          None),
         ("scheduler", "catchup_by_default", "True", SettingFate.SET, "scheduler.catchup_by_default", True),

@@ -95,6 +95,30 @@ def test_nothing_is_installed_that_is_not_known_to_be_public(dags: Path, message
     assert not any("pip install" in line or "providers install" in line for line in found.details)
 
 
+@pytest.mark.parametrize(
+    ("message", "code", "remedy"),
+    [
+        (
+            "No module named 'snowflake'",
+            "  > 3 | from snowflake.connector import connect",
+            "snowflake-connector-python",
+        ),
+        ("No module named 'google'", "    | import google.cloud.storage as gcs", "google-cloud-storage"),
+        ("cannot import name 'storage' from 'google.cloud' (unknown location)", "", "google-cloud-storage"),
+        ("No module named 'snowflake'", "  > 3 | import snowflake.ours", None),
+        ("cannot import name 'x' from 'acme' (unknown location)", "", None),
+    ],
+)
+def test_a_package_of_a_namespace_is_known_by_the_whole_name(
+    dags: Path, message: str, code: str, remedy: str | None
+) -> None:
+    error = FileError(type="ImportError", message=message, code_frame=f"    2 | import os\n{code}\n")
+
+    found = judge_file(ParsedFile(name="a.py", digest="", seconds=0.1, error=error), ProjectModules(dags))
+
+    assert found.remedy == (remedy and f"pip install {remedy}")
+
+
 def test_a_library_that_the_project_requires_is_not_looked_for_in_its_files(dags: Path) -> None:
     write(dags.parent, "notebooks/pandas.py", "")
     write(dags.parent, "notebooks/requests.py", "")
