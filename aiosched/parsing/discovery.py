@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiosched.authoring.base.file_stamps import Stamp, open_regular, read_whole
 from aiosched.authoring.dag.sources import content_of, digest_of
-from aiosched.parsing.ignore_files import IgnoreRules, WrongIgnoreFile, ignore_rules, is_ignored
+from aiosched.parsing.ignore_files import IgnoreRules, ignore_rules, is_ignored
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
@@ -256,13 +256,12 @@ def _walk(
     except OSError as error:
         yield FileProblem(prefix.rstrip("/"), f"{printable(str(folder))} cannot be read: {error.strerror}")
         return
-    own = ignore_rules(folder, prefix, {e.name for e in entries}, ignore_syntax)
-    if isinstance(own, WrongIgnoreFile):
-        yield FileProblem(own.name, own.message, prefix if own.hides else None)
-        if own.hides:
+    own, wrong = ignore_rules(folder, prefix, {e.name for e in entries}, ignore_syntax)
+    rules = (*rules, *own)
+    if wrong is not None:
+        yield FileProblem(wrong.name, wrong.message, prefix if wrong.hides else None)
+        if wrong.hides:
             return
-    else:
-        rules = (*rules, *own)
     for entry in entries:
         if entry.name.startswith(".") or entry.name == "__pycache__":
             continue

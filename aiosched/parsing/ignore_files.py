@@ -1,8 +1,8 @@
 """Ignore files: `.airflowignore` and `.aioschedignore` say which names of a folder are left out. Reads one folder's.
 
 They are written as `.gitignore`. An `.airflowignore` may have regular expressions instead, as Airflow 1.10 and 2 read
-it unless they are told otherwise. A line of those that cannot be used keeps the whole folder from being read: what it
-was to ignore must not start to run.
+it unless they are told otherwise. A line that works there and cannot here keeps its folder from being read: what it was
+to ignore must not start to run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 import pathspec
 
 from aiosched.authoring.base.file_stamps import read_whole
-from aiosched.core.values.patterns import PatternError, has_re2, searcher
+from aiosched.core.values.patterns import LONGEST_PATTERN, PatternError, has_re2, searcher
 
 MOST_IN_IGNORE_FILE: Final = 2**20  # bytes
 _AIRFLOWS: Final = ".airflowignore"
@@ -39,11 +39,11 @@ class IgnoreRules:
 
 @dataclass(frozen=True, slots=True)
 class WrongIgnoreFile:
-    """An ignore file that cannot be used. `hides`: its folder is not to be read."""
+    """What is wrong with an ignore file. `hides`: its folder is not to be read."""
 
     name: str
     message: str
-    hides: bool
+    hides: bool = False
 
 
 def is_ignored(name: str, rules: Iterable[IgnoreRules]) -> bool:
@@ -60,36 +60,40 @@ def is_ignored(name: str, rules: Iterable[IgnoreRules]) -> bool:
 
 def ignore_rules(
     folder: Path, prefix: str, names: Collection[str], syntax: str
-) -> tuple[IgnoreRules, ...] | WrongIgnoreFile:
-    """The rules of a folder that has these names. `prefix` is that folder, relative to the root, ending in `/`.
+) -> tuple[tuple[IgnoreRules, ...], WrongIgnoreFile | None]:
+    """The rules of a folder that has these names, and what is wrong with its ignore files.
 
-    `syntax` of `.airflowignore` is glob, regexp, or by file: that which its lines have.
+    `prefix` is that folder, relative to the root, ending in `/`. `syntax` of `.airflowignore` is glob, regexp, or by
+    file: that which its lines have. What is said of a file does not tell what is in it: a link may lead to what nobody
+    may see.
     """
     found: list[IgnoreRules] = []
-    for name in IGNORE_FILES:
-        if name not in names:
-            continue
+    wrong: WrongIgnoreFile | None = None
+    for name in (name for name in IGNORE_FILES if name in names):
+        where = prefix + name
         try:
             lines = read_whole(folder / name, most=MOST_IN_IGNORE_FILE)[0].decode().splitlines()
-        except UnicodeDecodeError:
-            return _wrong(prefix + name, "it is not UTF-8")
-        except OSError as error:
-            return _wrong(prefix + name, str(error.strerror))
-        is_regexp = name == _AIRFLOWS and (syntax == "regexp" or (syntax == "by file" and _has_regexps(lines)))
-        rules = _regexps(lines) if is_regexp else _globs(lines, prefix)
-        if isinstance(rules, str):
-            return _wrong(prefix + name, rules, hides=is_regexp)
-        found.append(rules)
-    return tuple(found)
-
-
-def _wrong(name: str, why: str, *, hides: bool = False) -> WrongIgnoreFile:
-    """What is wrong, and not what the file says: a link may lead to what nobody may see."""
-    effect = "so nothing below its folder is read" if hides else "so it ignores nothing"
-    return WrongIgnoreFile(name, f"{name} cannot be used, {effect}: {why}", hides)
+            if name == _AIRFLOWS and (syntax == "regexp" or (syntax == "by file" and _has_regexps(lines))):
+                rules, dead = _regexps(lines)
+                if dead is not None:
+                    wrong = WrongIgnoreFile(where, f"{where}: {dead}")
+            else:
+                rules = _globs(lines, prefix)
+            found.append(rules)
+        except _CannotMatch as error:
+            message = f"{where} cannot be used, so nothing below its folder is read: {error}"
+            return (), WrongIgnoreFile(where, message, hides=True)
+        except (UnicodeDecodeError, OSError, ValueError) as error:
+            why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
+            wrong = WrongIgnoreFile(where, f"{where} cannot be used, so it ignores nothing: {why}")
+    return tuple(found), wrong
 
 
 # ---- regular expressions ----
+
+
+class _CannotMatch(Exception):
+    """A line that works in Airflow, and cannot here."""
 
 
 def _has_regexps(lines: Sequence[str]) -> bool:
@@ -98,22 +102,38 @@ def _has_regexps(lines: Sequence[str]) -> bool:
     return any(map(_IS_REGEXP.match, meant)) and not any(map(_IS_GLOB.match, meant))
 
 
-def _regexps(lines: Sequence[str]) -> IgnoreRules | str:
-    """The rules; or what is wrong. A slash at the beginning is that before any name, since 1.10 saw whole paths."""
-    patterns = []
+def _regexps(lines: Sequence[str]) -> tuple[IgnoreRules, str | None]:
+    """The rules, and which line has no effect, in Airflow either. Raises _CannotMatch.
+
+    A slash at the beginning is that before any name, since 1.10 saw whole paths.
+    """
+    patterns, dead = [], None
     for number, line in enumerate(lines, 1):
         if text := _COMMENT.sub("", line).strip():
             try:
                 patterns.append(searcher(f"(?:^|/){text[1:]}" if text.startswith("/") else text))
             except PatternError as error:
-                why = _reason(str(error))
-                return f"line {number} is no possible regular expression{why} (core.dag_ignore_file_syntax)"
+                if _is_regexp_of_python(text):
+                    why = f"line {number} is no possible regular expression{_reason(str(error))}"
+                    raise _CannotMatch(f"{why} (core.dag_ignore_file_syntax)") from None
+                why = "is no regular expression, and ignores nothing (core.dag_ignore_file_syntax)"
+                dead = dead or f"line {number} {why}"
 
     def verdict(name: str) -> bool | None:
         path = name.removesuffix("/")
         return True if any(pattern(path) for pattern in patterns) else None
 
-    return IgnoreRules(verdict)
+    return IgnoreRules(verdict), dead
+
+
+def _is_regexp_of_python(text: str) -> bool:
+    if len(text) > LONGEST_PATTERN:
+        return True
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True
 
 
 def _reason(error: str) -> str:
@@ -125,12 +145,13 @@ def _reason(error: str) -> str:
 # ---- as .gitignore ----
 
 
-def _globs(lines: Sequence[str], prefix: str) -> IgnoreRules | str:
+def _globs(lines: Sequence[str], prefix: str) -> IgnoreRules:
+    """The rules. Raises ValueError that names the wrong line."""
     for number, line in enumerate(lines, 1):
         try:
             _compile([line])
         except ValueError:
-            return f"line {number} is no pattern"
+            raise ValueError(f"line {number} is no pattern") from None
     spec = _compile(lines)
     return IgnoreRules(lambda name: spec.check_file(name.removeprefix(prefix)).include)
 

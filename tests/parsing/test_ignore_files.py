@@ -120,7 +120,6 @@ def test_an_ignore_file_of_aiosched_is_always_as_gitignore_and_wins(folder: Path
     [
         ("^libs\n^(?!sub/).*", "line 2 is no possible regular expression"),
         (r"^(a)\1", "line 1 is no"),
-        ("^(", "line 1 is no"),
         ("^" + "a{100}" * 1000, "line 1 is no"),
     ],
 )
@@ -141,6 +140,19 @@ def test_what_cannot_be_used_keeps_its_folder_from_being_read(
     patterns.searcher.cache_clear()
 
 
+@pytest.mark.parametrize("dead", ["^(", "*.pyc", "libs/**", "a{3", "(" * 900, "**/x"])
+def test_a_line_that_airflow_does_not_understand_either_ignores_nothing(folder: Path, dead: str) -> None:
+    write(folder, ".airflowignore", f"{dead}\n^draft\n")
+
+    listing = listed(folder, "regexp")
+
+    assert set(FILES) - listing.files.keys() == {"draft_a.py"}
+    if dead != "a{3":  # which is text
+        (problem,) = listing.problems.values()
+        assert "line 1 is no regular expression, and ignores nothing" in problem.message
+        assert not listing.hides("good.py")
+
+
 def test_lookaround_is_named(folder: Path) -> None:
     write(folder, ".airflowignore", "^(?!sub/).*secret")
 
@@ -152,7 +164,7 @@ def test_lookaround_is_named(folder: Path) -> None:
 
 
 async def test_files_of_a_bundle_that_are_hidden_so_are_not_gone(folder: Path) -> None:
-    write(folder, "sub/.airflowignore", "^(")
+    write(folder, "sub/.airflowignore", "^(?!a)")
     source = FolderSource("team", folder, AuthorFiles(FileSelection(ignore_syntax="regexp")))
 
     listing = await source.list(())
