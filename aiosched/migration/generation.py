@@ -18,6 +18,7 @@ from typing import Final, Literal
 from aiosched.airflow.dialect import imports_of
 from aiosched.config.project import folders_above
 from aiosched.migration.cfg import CfgLine, SettingFate
+from aiosched.migration.missing import text_of
 
 Number = Literal[2, 3]
 
@@ -48,7 +49,6 @@ _VERSIONS: Final = re.compile(
     r"|AIRFLOW_VERSION[=:\s\"'-]+(\d)\."
 )
 _MOST_FILES: Final = 5_000
-_MOST_READ: Final = 2**20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _of_versions(dags_folder: Path) -> Generation | None:
     found: dict[Number, str] = {}
     for folder in (dags_folder.absolute(), *folders_above(dags_folder)):
         for file in (file for pattern in _FILES for file in sorted(folder.glob(pattern)) if file.is_file()):
-            for match in _VERSIONS.finditer(_text(file)):
+            for match in _VERSIONS.finditer(text_of(file)):
                 word = next(filter(None, match.groups()))
                 found.setdefault(3 if word == "3" else 2, f"{match[0].strip(' .')} in {file.name}")
     if len(found) != 1:
@@ -112,7 +112,7 @@ def _of_versions(dags_folder: Path) -> Generation | None:
 def _of_imports(dags_folder: Path) -> Generation | None:
     """A file that imports `airflow.sdk` runs in Airflow 3 only; no import tells that it does not run there."""
     for file in islice(_python_files(dags_folder), _MOST_FILES):
-        text = _text(file)
+        text = text_of(file)
         if "airflow.sdk" in text and imports_of(text).generation == 3:
             return Generation(3, f"{file.name} imports airflow.sdk")
     return None
@@ -122,11 +122,3 @@ def _python_files(folder: Path) -> Iterable[Path]:
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(here, name) for name in sorted(files) if name.endswith(".py"))
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open(encoding="utf-8", errors="replace") as stream:
-            return stream.read(_MOST_READ)
-    except OSError:
-        return ""

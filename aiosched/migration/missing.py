@@ -22,6 +22,7 @@ from aiosched.config.project import folders_above, module_folders
 _TABLE: Final = Path(__file__).parent / "public_packages.tsv"
 _MOST_FOLDERS: Final = 20_000  # of a project that are searched
 _BEFORE: Final = "${PYTHONPATH:+:$PYTHONPATH}"  # what the variable had
+_MOST_READ: Final = 2**20  # characters of a file
 _NOT_SEARCHED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages", "venv"})
 _REQUIREMENTS: Final = ("requirements*.txt", "requirements/*.txt", "pyproject.toml", "setup.py", "setup.cfg", "Pipfile")
 _OF_OLDER_PYTHON: Final = {
@@ -119,7 +120,16 @@ class ProjectModules:
     @cached_property
     def _requirements(self) -> dict[str, str]:
         files = [file for pattern in _REQUIREMENTS for file in sorted(self._root.glob(pattern)) if file.is_file()]
-        return {self._shown(file): file.read_text(encoding="utf-8", errors="replace") for file in files}
+        return {self._shown(file): text_of(file) for file in files}
+
+
+def text_of(file: Path) -> str:
+    """The beginning of a text file; empty if it cannot be read."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(_MOST_READ)
+    except OSError:
+        return ""
 
 
 @cache
