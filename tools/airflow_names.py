@@ -1,8 +1,9 @@
-"""`python -m tools.airflow_names WHEEL…`: writes which names Airflow's modules have from one another.
+"""`python -m tools.airflow_names WHEEL…`: writes which names Airflow's modules have, their own and from one another.
 
 The wheels are those of `apache-airflow` of all generations, `apache-airflow-core` and `apache-airflow-task-sdk`. A
 module that imports a name gives it to whoever imports it from there, and people do. Of those names the ones that
-aiosched has go to `aiosched/airflow/tables/reexported.tsv`, with the same home as where they are defined.
+aiosched has go to `aiosched/airflow/tables/reexported.tsv`, with the same home as where they are defined. The names
+that modules define go to `tests/airflow/public_names.tsv`: a test looks whether each is answered or has a remedy.
 """
 
 from __future__ import annotations
@@ -120,7 +121,37 @@ def rows(wheels: Iterable[Path]) -> list[tuple[str, str, str]]:
     return sorted((module, name, home) for (module, name), home in found.items())
 
 
+def defined(wheel: Path) -> Modules:
+    """The public names that each module of a wheel defines, but for those inside."""
+    modules: Modules = {}
+    with zipfile.ZipFile(wheel) as archive:
+        for file in archive.namelist():
+            module = ".".join(part for part in file.removesuffix(".py").split("/") if part != "__init__")
+            is_inside = module.startswith(INSIDE) or any(part.startswith("_") for part in module.split("."))
+            if file.startswith("airflow/") and file.endswith(".py") and not is_inside:
+                names = set(_defined(ast.parse(archive.read(file)).body)) - {"STATICA_HACK", "T", "log", "logger"}
+                modules[module] = {name: Origin(module, name) for name in names if not name.startswith("_")}
+    return modules
+
+
+def _defined(body: list[ast.stmt]) -> Iterator[str]:
+    for one in body:
+        if isinstance(one, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield one.name
+        elif isinstance(one, ast.Assign):
+            yield from (target.id for target in one.targets if isinstance(target, ast.Name))
+        elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            yield one.target.id
+
+
 if __name__ == "__main__":
-    table = [COLUMNS, *rows(map(Path, sys.argv[1:]))]
+    wheels = [Path(each) for each in sys.argv[1:]]
+    public: dict[str, set[str]] = {}
+    for wheel in wheels:
+        for module, names in defined(wheel).items():
+            public.setdefault(module, set()).update(names)
+    lines = [f"{module}\t{' '.join(sorted(names))}\n" for module, names in sorted(public.items()) if names]
+    Path("tests/airflow/public_names.tsv").write_text("".join(lines), encoding="utf-8")
+    table = [COLUMNS, *rows(wheels)]
     (FOLDER / REEXPORTED).write_text("".join("\t".join(row) + "\n" for row in table), encoding="utf-8")
     print(f"{len(table) - 1} names")

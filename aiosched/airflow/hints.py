@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from aiosched.airflow.tables import MODULES, Removed, providers
+from aiosched.airflow.tables import MODULES, PRIVATE, Removed, absent, providers
 
 PACKAGES: Final = "apache-airflow-providers-"
 NESTED: Final = frozenset({"apache", "atlassian", "cncf", "common", "dbt", "microsoft"})  # folders of packages
@@ -79,4 +79,14 @@ def elsewhere(module: str, name: str) -> str:
         best = min(homes, key=lambda home: (home != "airflow.sdk", len(home), home))
         return f"It is in {best}: `from {best} import {name}`."
     near = difflib.get_close_matches(name, MODULES.get(module, ()), n=1, cutoff=0.7)
-    return f"Did you mean {near[0]!r}?" if near else "See docs/airflow.md for what is answered."
+    return f"Did you mean {near[0]!r}?" if near else instead_of(f"{module}.{name}")
+
+
+def instead_of(name: str) -> str:
+    """A sentence about a dotted name that nothing answers: what to use instead."""
+    parts = name.split(".")
+    places = (".".join(parts[:length]) for length in range(len(parts), 1, -1))
+    remedy = next((absent()[place] for place in places if place in absent()), "")
+    if remedy == PRIVATE:
+        return "In Airflow it is for Airflow itself. See docs/airflow.md for what is answered."
+    return remedy or "See docs/airflow.md for what is answered."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from importlib import import_module
@@ -15,6 +16,7 @@ import aiosched
 from aiosched.airflow import tables
 from aiosched.airflow.hints import provider_package
 from aiosched.airflow.tables import MODULES
+from aiosched.exceptions import AirflowException
 
 _PROVIDERS = "airflow.providers."
 FOLDER = Path(tables.__file__).parent
@@ -216,3 +218,58 @@ def test_the_version_makes_provider_packages_take_the_sdk() -> None:
     from airflow import __version__
 
     assert Version(__version__) >= Version("3.0")
+
+
+def test_each_public_name_of_airflow_is_answered_or_has_a_remedy() -> None:
+    again, unanswered, used = tables.reexported(), [], set()
+    for line in Path(__file__).with_name("public_names.tsv").read_text().splitlines():
+        module, names = line.split("\t")
+        for name in names.split():
+            here = MODULES.get(module, {})
+            if (
+                not {name, "*"} & here.keys()
+                and f"{module}.{name}" not in MODULES
+                and name not in again.get(module, {})
+            ):
+                parts = f"{module}.{name}".split(".")
+                place = next(
+                    (p for n in range(len(parts), 1, -1) if (p := ".".join(parts[:n])) in tables.absent()), None
+                )
+                used.add(place)
+                unanswered.append(f"{module}.{name}") if place is None else None
+
+    assert unanswered == []
+    assert len(used) > 50
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("from airflow.www.app import cached_app", "The web UI is aiosched's own"),
+        ("from airflow.jobs.scheduler_job import SchedulerJob", "`aiosched schedulers`"),
+        ("from airflow.models.chart import Chart", "docs/api.md"),
+        ("from airflow.models.pool import PoolStats", "`aiosched pools`"),
+        ("from airflow.settings import configure_orm", "no database of Airflow"),
+        ("from airflow.lineage.backend import LineageBackend", "inlets and outlets"),
+        ("from airflow.models.taskinstance import find_relevant_relatives", "In Airflow it is for Airflow itself"),
+        ("import airflow.nothing.at_all", "See docs/airflow.md for what is answered"),
+    ],
+)
+def test_what_is_not_here_says_what_to_use_instead(line: str, words: str) -> None:
+    with pytest.raises(ImportError, match=re.escape(words)):
+        exec(line, {})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from airflow.executors.local_executor import LocalExecutor; LocalExecutor(parallelism=3)",
+        "from airflow.executors import get_default_executor; get_default_executor()",
+        "from airflow.exceptions import SerializedDagNotFound, AirflowException; raise SerializedDagNotFound('x')",
+        "from airflow.hooks.subprocess import SubprocessHook as H; assert H().run_command(['echo', 'a']) == (0, 'a')",
+        "from airflow.hooks.subprocess import SubprocessHook as H; assert H().run_command(['false']).exit_code == 1",
+    ],
+)
+def test_names_that_files_use_are_answered(line: str) -> None:
+    with contextlib.suppress(AirflowException):
+        exec(line, {})

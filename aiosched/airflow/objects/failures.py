@@ -163,6 +163,90 @@ class TaskInKubernetesExecutorError(AioschedError):
     """A task cannot be run in a pod."""
 
 
+class AirflowSmartSensorException(AioschedError):
+    """A smart sensor of Airflow 2 failed."""
+
+
+class AirflowWebServerTimeout(AioschedError):
+    """The web server did not start in time."""
+
+
+class AirflowSecretsBackendAccessDenied(AioschedError):
+    """A backend of secrets refused to answer."""
+
+
+class DagCodeNotFound(NotFound):
+    """The source of a DAG is not stored."""
+
+
+class DagConcurrencyLimitReached(AioschedError):
+    """A DAG runs as many tasks as it may."""
+
+
+class DagFileExists(AioschedError):
+    """There is a file of that name already."""
+
+
+class DagNotPartitionedError(ValueError):
+    """A DAG has no partitions."""
+
+
+class DagRunTypeNotAllowed(AioschedError):
+    """A DAG does not allow runs of that type."""
+
+
+class DeserializationError(Exception):
+    """Something cannot be read from its serialized form."""
+
+
+class DeserializingResultError(ValueError):
+    """The result of a task cannot be read from its serialized form."""
+
+
+class FailFastDagInvalidTriggerRule(AioschedError):
+    """A DAG that fails fast has a task with another trigger rule."""
+
+
+class InvalidPartitionKeyError(ValueError):
+    """A key names no partition."""
+
+
+class NodeNotFound(AioschedError):
+    """A DAG has no such task or group."""
+
+
+class SerializedDagNotFound(DagNotFound):
+    """A DAG is not stored."""
+
+
+class TaskAlreadyRunningError(AioschedError):
+    """A task instance runs already."""
+
+
+class TaskConcurrencyLimitReached(AioschedError):
+    """A task has as many instances as it may."""
+
+
+class UnknownExecutorException(ValueError):
+    """There is no such executor."""
+
+
+class UnmappableOperator(AioschedError):
+    """An operator cannot be mapped."""
+
+
+class UnmappableXComLengthPushed(UnmappableXComTypePushed):
+    """Tasks cannot be mapped over so many values."""
+
+
+class VariableNotUnique(AioschedError):
+    """A file has a variable twice."""
+
+
+class XComForMappingNotPushed(AioschedError):
+    """A task did not push what others are mapped over."""
+
+
 class DagRunTriggerException(TaskSignal):
     """Airflow's signal that a task triggers a run; `TriggerDagRunOperator` does it without one here."""
 

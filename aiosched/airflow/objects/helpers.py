@@ -24,6 +24,19 @@ def validate_key(k: str, max_length: int = ID_LEN) -> None:
         raise DagError(f"{k!r} has {len(k)} characters; allowed are {max_length}.")
 
 
+def validate_group_key(k: str, max_length: int = 200) -> None:
+    """Raise DagError for a text that cannot be the id of a group; TypeError for no text."""
+    validate_key(k, max_length)
+    if "." in k:
+        raise DagError(f"{k!r} has a dot: dots separate nested groups.")
+
+
+def as_tuple(obj: Any) -> tuple[Any, ...]:
+    """The items of a container that is no text; anything else as the only item."""
+    is_container = hasattr(obj, "__iter__") and not isinstance(obj, str)
+    return tuple(obj) if is_container else (obj,)
+
+
 def prune_dict(val: Any, mode: str = "strict") -> Any:
     """`val` without what is None, inside dicts and lists. In the mode `truthy` also without what is false or empty."""
 

@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 _log = logging.getLogger("aiosched.task.subprocess")
 
@@ -27,14 +28,47 @@ def patch_environ(new_env_variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+class SubprocessResult(NamedTuple):
+    """How a command ended, and the last line that it wrote."""
+
+    exit_code: int
+    output: str
+
+
+class SubprocessHook:
+    """Runs commands."""
+
+    def __init__(self, **kwargs: object) -> None:
+        self.sub_process: subprocess.Popen[str] | None = None
+
+    def run_command(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        output_encoding: str = "utf-8",
+        cwd: str | None = None,
+    ) -> SubprocessResult:
+        """Run a command, its output in the log. `env` is its whole environment; without it, that of this process."""
+        _log.info("running: %s", shlex.join(command))
+        line = ""
+        with subprocess.Popen(
+            list(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=env,
+            encoding=output_encoding, errors="backslashreplace",
+        ) as self.sub_process:  # fmt: skip
+            assert self.sub_process.stdout is not None
+            for each in self.sub_process.stdout:
+                line = each.rstrip()
+                _log.info("%s", line)
+        return SubprocessResult(self.sub_process.returncode, line)
+
+    def send_sigterm(self) -> None:
+        """End the command."""
+        if self.sub_process is not None:
+            self.sub_process.terminate()
+
+
 def execute_in_subprocess(cmd: Sequence[str], cwd: str | None = None, env: Mapping[str, str] | None = None) -> None:
     """Run a command, its output in the log. Raises CalledProcessError when it fails."""
-    _log.info("running: %s", shlex.join(cmd))
-    with subprocess.Popen(
-        list(cmd), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd, env=env
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            _log.info("%s", line.rstrip())
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, list(cmd))
+    result = SubprocessHook().run_command(cmd, env, cwd=cwd)
+    if result.exit_code:
+        raise subprocess.CalledProcessError(result.exit_code, list(cmd))

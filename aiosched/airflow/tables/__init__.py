@@ -6,6 +6,8 @@ today, which must be installed. `reexported.tsv` has what modules of Airflow hav
 no other table. `providers.txt` lists the provider packages of Airflow's project, without `apache-airflow-providers-`.
 `settings.tsv` has the defaults of Airflow's settings (`tools/airflow_settings.py`). `removed.tsv` has the public names
 that provider packages had once, with their successors; it is read when a module of a provider package is imported.
+`absent.tsv` says of Airflow's own modules what to do about the names that nothing answers, or that these are private: no
+file of a project needs them.
 
 A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a module alone. The name `*` stands for
 all public names of its home. Rows are sorted.
@@ -72,6 +74,16 @@ MODULES: Final = read(FOLDER)
 def reexported() -> Mapping[str, Mapping[str, str]]:
     """The names of `reexported.tsv` by module, none of which `MODULES` has."""
     return read(FOLDER, [REEXPORTED])
+
+
+ABSENT: Final = "absent.tsv"
+PRIVATE: Final = "private"  # a remedy of `absent.tsv`
+
+
+@cache
+def absent() -> Mapping[str, str]:
+    """What to do about names that nothing answers, by the module or the name, dotted."""
+    return {place: remedy for _, (place, remedy) in _rows(FOLDER / ABSENT, ["place", "remedy"])}
 
 
 @cache
