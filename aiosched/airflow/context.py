@@ -76,6 +76,7 @@ def _day(days: int) -> Callable[[Context], str | None]:
 
 VALUES: Final[Mapping[str, Callable[[Context], Any]]] = {
     "execution_date": _logical,
+    "expanded_ti_count": lambda context: None,
     "next_ds": _ds("next_execution_date"),
     "next_ds_nodash": _nodash("next_ds"),
     "next_execution_date": lambda context: _neighbour(context, forward=True),

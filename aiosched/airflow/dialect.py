@@ -52,6 +52,11 @@ class AirflowDialect:
         return self.generation == 2
 
     @property
+    def may_exit(self) -> bool:
+        """In Airflow 2."""
+        return self.generation == 2
+
+    @property
     def runs_at_tick(self) -> bool:
         """Whether a cron string or a timedelta is a trigger timetable: in Airflow 3."""
         return self.generation == 3
@@ -81,7 +86,9 @@ class AirflowDialect:
         return parameters.default_args(given)
 
     def finish(self, task: Any) -> None:
-        """Send mails about failures and retries, if the task has `email`."""
+        """Give it the owner that Airflow gives; send mails about failures and retries, if the task has `email`."""
+        if not task.owner and self.generation is not None:
+            task.owner = "airflow"
         if task.email:
             from aiosched.airflow import mails
 

@@ -5,7 +5,6 @@ python -m tests.providers.run_file FOLDER FILE
 
 from __future__ import annotations
 
-import asyncio
 import json
 import site
 import sys
@@ -20,7 +19,7 @@ def main(folder: str, file: str) -> None:
     site.addsitedir(folder)
     install("compat")
     [dag] = load_file(Path(file), root=Path(file).parent).dags
-    run = asyncio.run(dag.test())
+    run = dag.test()
     tasks = {
         one.task_id: {"state": one.state, "reason": one.details or one.reason, "xcoms": run.xcoms.get(one.task_id, {})}
         for one in run.tasks

@@ -110,7 +110,7 @@ class OutletEvent:
             yield self.outlet, self.extra
 
 
-class OutletEvents:
+class OutletEvents(Mapping[Outlet, OutletEvent]):
     """`outlet_events`: an OutletEvent for each outlet of the task."""
 
     def __init__(self, outlets: Iterable[object]) -> None:
@@ -129,9 +129,6 @@ class OutletEvents:
 
     def __len__(self) -> int:
         return len(self._events)
-
-    def values(self) -> Iterable[OutletEvent]:
-        return self._events.values()
 
     def note(self, metadata: Metadata) -> None:
         """Add what a generator function yielded."""
@@ -162,7 +159,7 @@ def run_generator(generator: Generator[Any, Any, Any], context: Context) -> Any:
 # -- events of inlets ------------------------------------------------------------------------------
 
 
-class InletEvents:
+class InletEvents(Mapping[Outlet, "Sequence[AssetEvent]"]):
     """`inlet_events`: the newest events of each inlet of the task, at most 1,000, oldest first."""
 
     def __init__(self, inlets: Iterable[object]) -> None:

@@ -35,6 +35,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def may_exit(self) -> bool:
+        """Whether a task that calls `sys.exit()`, or with 0, succeeds."""
+        ...
+
+    @property
     def runs_at_tick(self) -> bool:
         """Whether a cron string or a timedelta makes runs at the tick, without data intervals."""
         ...

@@ -37,6 +37,11 @@ class Task(Protocol):
     downstream_task_ids: set[str]
     is_setup: bool
     is_teardown: bool
+    pool: str
+    pool_slots: int
+    priority_weight: int
+    executor_config: dict[str, Any]
+    task_display_name: str
     _origin: Location | None
 
     @property

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+import asyncio
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from aiosched.authoring.base.dates import optional_aware
-from aiosched.authoring.dag import instants, serialize
-from aiosched.authoring.dag.contents import DagContents
+from aiosched.authoring.dag import serialize
+from aiosched.authoring.dag.older_names import OlderNames
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import DagSpec
 from aiosched.lazy import provided
 
 
-class DAG(DagContents):
+class DAG(OlderNames):
     """Tasks and their order, with a schedule: `with DAG("sales", schedule="@daily", start_date=…): ...`.
 
     Parameters mean what they mean in Airflow; `default_args` apply to every task. `max_active_tasks` limits the tasks
@@ -40,38 +41,31 @@ class DAG(DagContents):
         """
         return serialize.to_spec(self, now=now or SystemClock().now())
 
-    @property
-    def schedule_interval(self) -> Any:
-        """The schedule as it was given, under the name that Airflow 1.10 and 2 have."""
-        return self.schedule
-
-    @property
-    def concurrency(self) -> int:
-        """`max_active_tasks`, under the name that Airflow 1.10 has."""
-        return self.max_active_tasks
-
-    def following_schedule(self, dttm: datetime) -> datetime | None:
-        """The first logical date after an aware instant."""
-        return instants.following(self.timetable_at(dttm), dttm)
-
-    def previous_schedule(self, dttm: datetime) -> datetime | None:
-        """The last logical date before an aware instant."""
-        return instants.previous(self.timetable_at(dttm), dttm)
-
-    def cli(self) -> None:
-        """Nothing: Airflow's files call it at their end, when Python runs them. Use `aiosched dags test`."""
-
     def test(
         self,
         logical_date: datetime | str | None = None,
         conf: Mapping[str, Any] | None = None,
         **options: Any,
-    ) -> Coroutine[Any, Any, Any]:
+    ) -> Any:
         """Run the DAG once in this process, without a database: `await dag.test()`.
 
-        Pools and limits do not apply. The result has the state of every task.
+        Pools and limits do not apply. The result has the state of every task. For a DAG of a file that imports
+        `airflow`, whose method is a plain one, a caller outside an event loop gets the result itself, and the names of
+        Airflow 2 (`execution_date`, `run_conf`) are taken.
         """
-        run_dag_test = provided("run_dag_test")
+        is_plain = self.dialect is not None and self.dialect.name != ""
+        if is_plain:
+            logical_date = options.pop("execution_date", None) or logical_date
+            conf = options.pop("run_conf", None) or conf
+            options = {name: value for name, value in options.items() if name not in {"session", "use_executor"}}
         moment = optional_aware("logical_date", logical_date)
-        result: Coroutine[Any, Any, Any] = run_dag_test(self, logical_date=moment, conf=conf, **options)
-        return result
+        running = provided("run_dag_test")(self, logical_date=moment, conf=conf, **options)
+        return asyncio.run(running) if is_plain and not _is_on_a_loop() else running
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -21,6 +22,7 @@ from aiosched.authoring.runtime.provider_hooks import hook_for
 from aiosched.core.values.connections import ConnectionValue
 
 _UNNAMED = "unnamed"
+_log = logging.getLogger("aiosched.task")
 
 
 class Connection(ConnectionValue):
@@ -47,7 +49,11 @@ class Connection(ConnectionValue):
             "conn_type": conn_type or "", "description": description, "host": host, "login": login,
             "password": password, "schema": schema, "port": port, "extra": extra,
         }  # fmt: skip
+        if is_text := isinstance(extra, str) and not _is_json_object(extra):
+            given["extra"] = None
         super().__init__(conn_id=conn_id or _UNNAMED, **given)  # type: ignore[arg-type] # checked there
+        if is_text:
+            self._set("extra", extra)
         if uri is not None:
             self.parse_from_uri(uri)
 
@@ -102,6 +108,14 @@ class Connection(ConnectionValue):
         works, says = test()
         return bool(works), str(says)
 
+    @property
+    def extra_dejson(self) -> dict[str, Any]:
+        """The extras as a dict; {} when there are none, with a warning in the log when they are no JSON object."""
+        if self.extra and not _is_json_object(self.extra):
+            _log.warning("the extra of the connection %s is no JSON object, so it is not read", self.conn_id)
+            return {}
+        return super().extra_dejson
+
     def get_extra_dejson(self, nested: bool = False) -> dict[str, Any]:
         """The extras as a dict. With `nested`, texts inside that are JSON are read too."""
         found = dict(self.extra_dejson)
@@ -148,6 +162,13 @@ class Connection(ConnectionValue):
     def from_json(cls, value: str, conn_id: str | None = None) -> Connection:
         """The connection of a JSON object of fields. Raises ConfigError."""
         return cls.from_fields(conn_id or _UNNAMED, json.loads(value))
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text or "{}"), dict)
+    except ValueError:
+        return False
 
 
 def connection_access() -> Accessor:

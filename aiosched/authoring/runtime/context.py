@@ -106,6 +106,7 @@ class DagRun:
     """The value of `dag_run`. Times are pendulum, in UTC."""
 
     state = "running"
+    end_date: DateTime | None = None  # it still runs
 
     def __init__(self, run: RunInfo) -> None:
         self.dag_id: str = run.dag_id
@@ -166,6 +167,19 @@ class DagRun:
     def get_state(self) -> str:
         """The state of the run."""
         return self.state
+
+    @property
+    def dag(self) -> Any:
+        """The DAG, in a task of the run."""
+        return get_current_context()["dag"]
+
+    def get_dag(self) -> Any:
+        """As `dag`."""
+        return self.dag
+
+    def get_previous_dagrun(self, state: str | None = None, session: object = None) -> Any:
+        """The run before this one, or None, as `ti.get_previous_dagrun`. For plain functions of a task."""
+        return get_current_context()["ti"].get_previous_dagrun(state)
 
     def get_task_instances(self, state: Any = None) -> list[OtherInstance]:
         """The instances of all tasks of the run, in one of the given states if any. For plain functions of a task."""

@@ -31,7 +31,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The macros of the plugin with this name: `macros.<plugin>.<function>`."""
+    """The macros of the plugin with this name: `macros.<plugin>.<function>`; and `yaml`, which few files need."""
+    if name == "yaml":
+        import yaml
+
+        return yaml
     if (found := macros_of_plugins().get(name)) is None:
         raise AttributeError(f"there is no macro and no plugin {name!r}")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
 import os
 import socket
@@ -67,8 +68,9 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     """
 
     state = "running"
-    end_date = None  # it still runs
-    duration = None
+    end_date: datetime | None = None  # it still runs
+    duration: float | None = None
+    job_id = None  # there are no jobs of Airflow's here
 
     def __init__(
         self,
@@ -122,6 +124,55 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     def operator(self) -> str:
         """The name of the task's class."""
         return str(getattr(self.task, "task_type", type(self.task).__name__))
+
+    def ended(self, state: str) -> None:
+        """The attempt ended so: what callbacks and listeners see from now on."""
+        self.state, self.end_date = str(state), SystemClock().now()
+        self.duration = (self.end_date - self.start_date).total_seconds()
+
+    def current_state(self) -> str:
+        """The state."""
+        return self.state
+
+    @property
+    def pool(self) -> str:
+        """The pool of the task."""
+        return self.task.pool
+
+    @property
+    def pool_slots(self) -> int:
+        """How many slots of its pool the task takes."""
+        return self.task.pool_slots
+
+    @property
+    def priority_weight(self) -> int:
+        """The weight of the task alone."""
+        return self.task.priority_weight
+
+    @property
+    def executor_config(self) -> dict[str, Any]:
+        """What the task gives its executor."""
+        return self.task.executor_config
+
+    @property
+    def task_display_name(self) -> str:
+        """What the UI shows for the task."""
+        return self.task.task_display_name
+
+    @property
+    def prev_attempted_tries(self) -> int:
+        """The number of this try; a name of Airflow before version 3."""
+        return self.try_number
+
+    @property
+    def next_try_number(self) -> int:
+        """The number that a retry would have; a name of Airflow before version 3."""
+        return self.try_number + 1
+
+    @property
+    def unixname(self) -> str:
+        """The user of this process."""
+        return getpass.getuser()
 
     @property
     def hostname(self) -> str:

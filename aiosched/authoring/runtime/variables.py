@@ -78,12 +78,16 @@ class Variable:
         await in_a_task(VARIABLE, key, "deleted").acall(VARIABLE.name, delete=key)
 
 
-class VariableAccess:
-    """`var` of the context: `{{ var.value.region }}` is the text, `{{ var.json.limits.cpu }}` is read from JSON."""
+class VariableAccess(dict[str, Accessor]):
+    """`var` of the context: `{{ var.value.region }}` is the text, `{{ var.json.limits.cpu }}` is read from JSON.
+
+    In code it is a mapping: `context["var"]["value"].get("region")`.
+    """
 
     def __init__(self) -> None:
         self.value: Accessor = Accessor(VARIABLE, _text)
         self.json: Accessor = Accessor(VARIABLE, _data)
+        super().__init__(value=self.value, json=self.json)
 
 
 def _read(key: str, answer: LookupAnswer, default: Any, deserialize_json: bool) -> Any:

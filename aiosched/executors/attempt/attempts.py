@@ -20,13 +20,14 @@ import msgspec
 
 from aiosched.authoring.assets.asset_events import OutletEvents
 from aiosched.authoring.dag.sources import finder
-from aiosched.authoring.runtime.context import Context, current_context
+from aiosched.authoring.runtime.context import Context, DagRun, current_context, moment
 from aiosched.authoring.runtime.services import Services, offering
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.tasks.shown_values import shown_fields_json
 from aiosched.authoring.tasks.task_context import build_context, build_run_context
 from aiosched.authoring.triggers.encoding import class_of, dump, load
 from aiosched.authoring.triggers.endings import TaskEndEvent
+from aiosched.clock import SystemClock
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import (
     AssetTouch,
@@ -38,6 +39,7 @@ from aiosched.core.values.messages import (
     Report,
     TaskServices,
 )
+from aiosched.core.values.states import RunState, TaskState
 from aiosched.errors import AioschedError, DagError
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.driven import in_thread
@@ -302,6 +304,11 @@ class CallbackExecution(Execution):
             )  # fmt: skip
             ti = TaskInstance(attempt, task, self._services, self._blocking, read_remote=self._read_xcom)
             context = build_context(task, ti, attempt, dag)
+            if (state := _ENDED.get(call.kind)) is not None:
+                ti.state, ti.end_date = state.value, ti.start_date
+        if (ended := _ENDED_RUN.get(call.kind)) is not None:
+            run: DagRun = context["dag_run"]
+            run.state, run.end_date = ended.value, moment(SystemClock().now())
         error = AioschedError(call.reason) if call.reason is not None and call.kind in _ABOUT_A_FAILURE else None
         context.update(reason=call.reason, exception=error)
         return context
@@ -336,6 +343,13 @@ def callbacks_of(call: CallbackCall, dag: DAG) -> Sequence[Callable[..., Any]]:
     raise AioschedError(f"There is no callback of the kind {call.kind!r}: this is a bug in aiosched.")
 
 
+_ENDED: Final = MappingProxyType(
+    {
+        "task_success": TaskState.SUCCESS, "task_skipped": TaskState.SKIPPED,
+        "task_failure": TaskState.FAILED, "task_retry": TaskState.UP_FOR_RETRY,
+    }
+)  # fmt: skip
+_ENDED_RUN: Final = MappingProxyType({"dag_success": RunState.SUCCESS, "dag_failure": RunState.FAILED})
 _ABOUT_A_FAILURE: Final = frozenset({"task_failure", "task_retry", "task_skipped"})
 _OF_A_TASK: Final[Mapping[str, Callable[[BaseOperator], Sequence[Callable[..., Any]]]]] = MappingProxyType(
     {

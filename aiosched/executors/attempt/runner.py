@@ -193,6 +193,7 @@ class Execution:
                 if self._is_closed(error):
                     raise
                 return await self.conclude(error)
+            self._ended(TaskState.SUCCESS)
             if self._plan is not None and self._plan.on_success:
                 await self._after("on_success_callback", self._plan.on_success)
             await self._tell_listeners(TaskState.SUCCESS)
@@ -269,12 +270,17 @@ class Execution:
                 await self._call_all("on_execute_callback", plan.on_execute)
             await self._tell_listeners(TaskState.RUNNING)
             operator.pre_execute(context)
-            if attempt.resume is None:
-                is_async = plan.is_async if task.expand_input is None else operator.is_async
-                result = await self._execute(operator.execute, context, is_async)
-            else:
-                go_on = partial(operator.resume_execution, attempt.resume)
-                result = await self._execute(go_on, context, operator.resumes_async(attempt.resume))
+            try:
+                if attempt.resume is None:
+                    is_async = plan.is_async if task.expand_input is None else operator.is_async
+                    result = await self._execute(operator.execute, context, is_async)
+                else:
+                    go_on = partial(operator.resume_execution, attempt.resume)
+                    result = await self._execute(go_on, context, operator.resumes_async(attempt.resume))
+            except SystemExit as exited:
+                if exited.code not in (None, 0) or task._dialect is None or not task._dialect.may_exit:
+                    raise
+                result = None
             operator.post_execute(context, result)
             push_links(operator, ti)
         length = None
@@ -367,6 +373,7 @@ class Execution:
         if isinstance(error, SkipTask):
             self._log("INFO", f"skipped: {reason}")
             report = self._report(Outcome.SKIPPED, reason=reason, **pushed)
+            self._ended(TaskState.SKIPPED)
             if self._plan is not None:
                 await self._after("on_skipped_callback", self._plan.on_skipped, error, reason)
             await self._tell_listeners(TaskState.SKIPPED)
@@ -383,6 +390,7 @@ class Execution:
         report = self._report(
             Outcome.FAILED, reason=reason, details=details, fail_now=fail_now, retry_delay=delay, **pushed
         )
+        self._ended(TaskState.UP_FOR_RETRY if retries else TaskState.FAILED)
         if (plan := self._plan) is not None:
             which = ("on_retry_callback", plan.on_retry) if retries else ("on_failure_callback", plan.on_failure)
             await self._after(*which, error, reason)
@@ -439,6 +447,10 @@ class Execution:
         """Call `on_kill` of the running operator, if it has started."""
         if self._plan is not None and self.operator is not None and self._plan.has_on_kill:
             await self._guarded("on_kill", self.operator.on_kill)
+
+    def _ended(self, state: TaskState) -> None:
+        if self._ti is not None:
+            self._ti.ended(state)
 
     async def _after(self, kind: str, callbacks: Callbacks, error: BaseException | None = None, why: str = "") -> None:
         if callbacks and self.context is not None:
