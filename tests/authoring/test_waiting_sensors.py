@@ -290,6 +290,7 @@ async def test_another_dag_is_waited_for(answer: Any, options: Any, found: bool)
     [
         ({}, [LOGICAL_DATE]),
         ({"execution_delta": timedelta(hours=1)}, [LOGICAL_DATE - timedelta(hours=1)]),
+        ({"execution_delta": timedelta(hours=-1)}, [LOGICAL_DATE + timedelta(hours=1)]),
         ({"execution_date_fn": lambda date: date + timedelta(days=1)}, [LOGICAL_DATE + timedelta(days=1)]),
         ({"execution_date_fn": lambda date, ds: [date, date.add(days=len(ds))]}, [None, LOGICAL_DATE + timedelta(10)]),
     ],

@@ -202,13 +202,14 @@ def optional_text(name: str, value: object, where: Location | None = None) -> st
     return value
 
 
-def duration(name: str, value: object, where: Location | None = None) -> timedelta:
-    """`value` as a timedelta; plain numbers are seconds; negative is refused."""
+def duration(name: str, value: object, where: Location | None = None, *, may_be_negative: bool = False) -> timedelta:
+    """`value` as a timedelta; plain numbers are seconds; negative is refused unless it may be."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     span = timedelta(seconds=value) if is_number else value  # type: ignore[arg-type] # a number
-    if isinstance(span, timedelta) and span >= timedelta(0):
+    if isinstance(span, timedelta) and (may_be_negative or span >= timedelta(0)):
         return span
-    raise fail(f"{name}={value!r} is wrong: give a timedelta, or seconds as a number, not below zero.", where)
+    least = "" if may_be_negative else ", not below zero"
+    raise fail(f"{name}={value!r} is wrong: give a timedelta, or seconds as a number{least}.", where)
 
 
 def optional_duration(name: str, value: object, where: Location | None = None) -> timedelta | None:

@@ -26,10 +26,11 @@ class ExternalTaskFailed(AioschedError):
 class ExternalTaskSensor(BaseSensorOperator):
     """Waits for a run of `external_dag_id`, or for tasks or a task group of it, with the same logical date.
 
-    `execution_delta` selects the run that much earlier; `execution_date_fn(logical_date, …)` returns one or several
-    logical dates. The wait is over when all are in `allowed_states` (success). A state in `failed_states` fails the
-    sensor (skips it with `soft_fail`), one in `skipped_states` skips it. With `check_existence` the sensor fails at
-    once if the DAG or a task does not exist. All instances of a mapped task count.
+    `execution_delta` selects the run that much earlier (later, if it is negative); `execution_date_fn(logical_date, …)`
+    returns one or several logical dates. The wait is over when all are in `allowed_states` (success). A state in
+    `failed_states` fails the sensor (skips it with `soft_fail`), one in `skipped_states` skips it.
+    With `check_existence` the sensor fails at once if the DAG or a task does not exist. All instances of a mapped task
+    count.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -72,8 +73,10 @@ class ExternalTaskSensor(BaseSensorOperator):
         listed = [*self.allowed_states, *self.skipped_states, *self.failed_states]
         if twice := sorted({state for state in listed if listed.count(state) > 1}):
             raise self._wrong(f"{', '.join(twice)} is in more than one of the lists of states")
-        self.execution_delta: timedelta | None = checks.optional_duration(
-            "execution_delta", execution_delta, self._origin
+        self.execution_delta: timedelta | None = (
+            None
+            if execution_delta is None
+            else checks.duration("execution_delta", execution_delta, self._origin, may_be_negative=True)
         )
         self.execution_date_fn = execution_date_fn
         self.check_existence = check_existence

@@ -89,11 +89,14 @@ class DateTimeSensor(MomentSensor):
 
 
 class TimeDeltaSensor(MomentSensor):
-    """Waits until `delta` after the end of the data interval (the run's start, for a run without one)."""
+    """Waits until `delta` after the end of the data interval (the run's start, for a run without one).
+
+    A negative one is before it, which has passed when the run starts.
+    """
 
     def __init__(self, *, delta: Seconds, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.delta: timedelta = checks.duration("delta", delta, self._origin)
+        self.delta: timedelta = checks.duration("delta", delta, self._origin, may_be_negative=True)
 
     def moment(self, context: Context) -> datetime:
         """The end of the interval plus the delta."""
