@@ -6,7 +6,7 @@ somebody triggered both are its own logical date. Source: the semantics referenc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,6 +74,31 @@ def _day(days: int) -> Callable[[Context], str | None]:
     return shifted
 
 
+class DatasetEvents(Mapping[str, Sequence[Any]]):
+    """`triggering_dataset_events`: as `triggering_asset_events`, by URI, as in Airflow 2."""
+
+    def __init__(self, by_asset: Any) -> None:
+        self._by_asset = by_asset
+
+    async def load(self) -> DatasetEvents:
+        """Fetch them from a coroutine."""
+        await self._by_asset.load()
+        return self
+
+    def __getitem__(self, uri: Any) -> Sequence[Any]:
+        for asset, events in self._by_asset.items():
+            if uri in (asset.uri, asset.name, asset):
+                found: Sequence[Any] = events
+                return found
+        raise KeyError(uri)
+
+    def __iter__(self) -> Iterator[str]:
+        return (asset.uri or asset.name for asset in self._by_asset)
+
+    def __len__(self) -> int:
+        return len(self._by_asset)
+
+
 VALUES: Final[Mapping[str, Callable[[Context], Any]]] = {
     "execution_date": _logical,
     "expanded_ti_count": lambda context: None,
@@ -86,7 +111,7 @@ VALUES: Final[Mapping[str, Callable[[Context], Any]]] = {
     "prev_execution_date_success": lambda context: context["prev_data_interval_start_success"],
     "tomorrow_ds": _day(1),
     "tomorrow_ds_nodash": _nodash("tomorrow_ds"),
-    "triggering_dataset_events": lambda context: context["triggering_asset_events"],
+    "triggering_dataset_events": lambda context: DatasetEvents(context["triggering_asset_events"]),
     "yesterday_ds": _day(-1),
     "yesterday_ds_nodash": _nodash("yesterday_ds"),
 }

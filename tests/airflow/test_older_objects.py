@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from aiosched import Connection
+from aiosched import Asset, Connection
+from aiosched.airflow.context import DatasetEvents
+from aiosched.authoring.assets.asset_events import AssetEvent, TriggeringAssetEvents
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.errors import Refused
 from aiosched.executors.dag_test import TestRun
@@ -173,6 +175,18 @@ def test_the_next_run_of_a_schedule(tmp_path: Path) -> None:
     assert dag.next_dagrun_info(datetime(2024, 1, 3, tzinfo=UTC), restricted=False).logical_date.day == 4
     runs = dag.iter_dagrun_infos_between(None, datetime(2024, 1, 2, tzinfo=UTC))
     assert [run.logical_date.day for run in runs] == [1, 2]
+
+
+def test_events_of_datasets_are_named_by_their_uris() -> None:
+    asset = Asset("sales", uri="s3://raw/sales")
+    event = AssetEvent(asset, datetime(2024, 1, 1, tzinfo=UTC), {"rows": 1})
+    by_asset = TriggeringAssetEvents(is_asset_run=True)
+    by_asset._loaded = {asset: [event]}
+    events = DatasetEvents(by_asset)
+
+    assert {uri: found[0].dataset for uri, found in events.items()} == {"s3://raw/sales": asset}
+    assert events["s3://raw/sales"] == events[asset] == by_asset[asset] == [event]
+    assert (len(events), "s3://raw/sales" in events, events.get("s3://other", [])) == (1, True, [])
 
 
 def test_a_task_cannot_clear(tmp_path: Path) -> None:

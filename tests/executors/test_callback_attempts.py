@@ -61,6 +61,33 @@ def test_a_callback_gets_the_reason_the_run_and_the_task_instance(kind: str, fac
     assert seen == [(name, reason, "manual__0", "2026-01-01", None if number is None else ("t", -1, number))]
 
 
+@pytest.mark.parametrize(
+    ("kind", "of_run", "of_task"),
+    [
+        ("dag_success", "success", None),
+        ("dag_failure", "failed", "failed"),
+        ("task_failure", "running", "failed"),
+        ("task_retry", "running", "up_for_retry"),
+        ("task_skipped", "running", "skipped"),
+        ("task_success", "running", "success"),
+    ],
+)
+def test_a_callback_sees_what_has_ended_as_ended(kind: str, of_run: str, of_task: str | None) -> None:
+    seen: list[Any] = []
+
+    def note(context: Any) -> None:
+        for one in (context["dag_run"], context["ti"]):
+            seen.append(None if one is None else one.state)
+            assert one is None or (one.end_date is None) == (one.state == "running")
+
+    names = ("success", "failure", "retry", "skipped")
+    with DAG("d", schedule=None, on_success_callback=note, on_failure_callback=note) as dag:
+        PythonOperator(task_id="t", python_callable=print, **{f"on_{name}_callback": note for name in names})
+    run(dag, callback_attempt(kind, **({} if of_task is None else {"task_id": "t", "try_number": 1})))
+
+    assert seen == [of_run, of_task]
+
+
 def test_a_deadlines_callback_is_found_by_its_place() -> None:
     seen: list[Any] = []
     reference = DeadlineReference.DAGRUN_QUEUED_AT

@@ -53,6 +53,11 @@ class AssetEvent:
     def uri(self) -> str:
         return self.asset.uri
 
+    @property
+    def dataset(self) -> Asset:
+        """The asset, by the name that Airflow had for it before version 3."""
+        return self.asset
+
 
 @dataclass
 class Metadata:

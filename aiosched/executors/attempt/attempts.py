@@ -20,7 +20,7 @@ import msgspec
 
 from aiosched.authoring.assets.asset_events import OutletEvents
 from aiosched.authoring.dag.sources import finder
-from aiosched.authoring.runtime.context import Context, DagRun, current_context, moment
+from aiosched.authoring.runtime.context import Context, current_context, moment
 from aiosched.authoring.runtime.services import Services, offering
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.tasks.shown_values import shown_fields_json
@@ -39,7 +39,7 @@ from aiosched.core.values.messages import (
     Report,
     TaskServices,
 )
-from aiosched.core.values.states import RunState, TaskState
+from aiosched.core.values.states import TaskState
 from aiosched.errors import AioschedError, DagError
 from aiosched.executors.attempt.asset_touches import check_assets, touches
 from aiosched.executors.attempt.driven import in_thread
@@ -304,11 +304,11 @@ class CallbackExecution(Execution):
             )  # fmt: skip
             ti = TaskInstance(attempt, task, self._services, self._blocking, read_remote=self._read_xcom)
             context = build_context(task, ti, attempt, dag)
-            if (state := _ENDED.get(call.kind)) is not None:
-                ti.state, ti.end_date = state.value, ti.start_date
-        if (ended := _ENDED_RUN.get(call.kind)) is not None:
-            run: DagRun = context["dag_run"]
-            run.state, run.end_date = ended.value, moment(SystemClock().now())
+        if (ended := _ENDED.get(call.kind)) is not None:
+            of_run = [context["dag_run"]] if call.kind.startswith("dag_") else []
+            for one in [context["ti"], *of_run]:
+                if one is not None:
+                    one.state, one.end_date = ended.value, moment(SystemClock().now())
         error = AioschedError(call.reason) if call.reason is not None and call.kind in _ABOUT_A_FAILURE else None
         context.update(reason=call.reason, exception=error)
         return context
@@ -345,11 +345,10 @@ def callbacks_of(call: CallbackCall, dag: DAG) -> Sequence[Callable[..., Any]]:
 
 _ENDED: Final = MappingProxyType(
     {
-        "task_success": TaskState.SUCCESS, "task_skipped": TaskState.SKIPPED,
-        "task_failure": TaskState.FAILED, "task_retry": TaskState.UP_FOR_RETRY,
+        "dag_success": TaskState.SUCCESS, "dag_failure": TaskState.FAILED, "task_success": TaskState.SUCCESS,
+        "task_skipped": TaskState.SKIPPED, "task_failure": TaskState.FAILED, "task_retry": TaskState.UP_FOR_RETRY,
     }
 )  # fmt: skip
-_ENDED_RUN: Final = MappingProxyType({"dag_success": RunState.SUCCESS, "dag_failure": RunState.FAILED})
 _ABOUT_A_FAILURE: Final = frozenset({"task_failure", "task_retry", "task_skipped"})
 _OF_A_TASK: Final[Mapping[str, Callable[[BaseOperator], Sequence[Callable[..., Any]]]]] = MappingProxyType(
     {
