@@ -109,6 +109,7 @@ VALUES: Final[Mapping[str, Callable[[Context], Any]]] = {
     "prev_ds_nodash": _nodash("prev_ds"),
     "prev_execution_date": lambda context: _neighbour(context, forward=False),
     "prev_execution_date_success": lambda context: context["prev_data_interval_start_success"],
+    "templates_dict": lambda context: getattr(context["task"], "templates_dict", None),
     "tomorrow_ds": _day(1),
     "tomorrow_ds_nodash": _nodash("tomorrow_ds"),
     "triggering_dataset_events": lambda context: DatasetEvents(context["triggering_asset_events"]),

@@ -66,7 +66,8 @@ def f(ti, dag_run, **context):
     assert dag_run.get_dag() is context["dag"] and dag_run.end_date is None
     assert dag_run.get_previous_dagrun() is None and dag_run.get_previous_dagrun(state="success") is None
     assert macros.yaml.safe_load("a: 1") == {"a": 1}
-    assert context["expanded_ti_count"] is None
+    assert context["expanded_ti_count"] is context["templates_dict"] is None
+    assert context["prev_start_date_success"] is context["prev_execution_date_success"] is None
     return [ti.pool, ti.pool_slots, ti.priority_weight, ti.task.owner]
 """,
         ", pool='p', pool_slots=2, priority_weight=7",
