@@ -75,6 +75,7 @@ DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """aiosched's class -> name -> why it has no effect; without a reason nobody has to know."""
 
+_ENTITIES: Final = "aiosched.airflow.objects.entities"
 _HTTP: Final = "Install the real operator: `aiosched providers install apache-airflow-providers-http`."
 _SQL: Final = "Install the real operator: `aiosched providers install apache-airflow-providers-common-sql`."
 
@@ -157,7 +158,19 @@ def _returned_command(arguments: dict[str, Any], where: Location | None) -> None
     arguments.setdefault("render_returned", True)
 
 
+def _without_entities(arguments: dict[str, Any], where: Location | None) -> None:
+    """Leave out what is no asset among inlets and outlets."""
+    for name in ("inlets", "outlets"):
+        given = arguments.get(name)
+        listed = given if isinstance(given, list | tuple) else [given]
+        kept = [one for one in listed if type(one).__module__ != _ENTITIES]
+        if len(kept) < len(listed):
+            arguments[name] = kept
+            warn_once(f"What is no Asset among the {name} has no effect: lineage is not collected.", where)
+
+
 SPECIAL: Final[Mapping[str, Callable[[dict[str, Any], Location | None], None]]] = {
+    "BaseOperator": _without_entities,
     "DecoratedBashOperator": _returned_command,
     "IsolatedPythonOperator": _serializer,
     "TriggerDagRunOperator": _triggered,

@@ -268,6 +268,10 @@ def test_what_is_not_here_says_what_to_use_instead(line: str, words: str) -> Non
         "from airflow.exceptions import SerializedDagNotFound, AirflowException; raise SerializedDagNotFound('x')",
         "from airflow.hooks.subprocess import SubprocessHook as H; assert H().run_command(['echo', 'a']) == (0, 'a')",
         "from airflow.hooks.subprocess import SubprocessHook as H; assert H().run_command(['false']).exit_code == 1",
+        "from airflow.lineage.entities import File, Table; Table(database='d', cluster='c', name='n').tags",
+        "from airflow.utils.email import get_email_address_list as g; assert g('a@b, c@d;e') == ['a@b', 'c@d', 'e']",
+        "from airflow.utils.state import TerminalTIState as T; assert T.FAILED == 'failed'",
+        "from airflow.utils.types import DagRunTriggeredByType as T; assert T.CLI == 'cli'",
     ],
 )
 def test_names_that_files_use_are_answered(line: str) -> None:

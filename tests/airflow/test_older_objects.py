@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,13 @@ import pytest
 
 from aiosched import Asset, Connection
 from aiosched.airflow.context import DatasetEvents
+from aiosched.airflow.objects import processes
+from aiosched.airflow.objects.encoders import WebEncoder
 from aiosched.authoring.assets.asset_events import AssetEvent, TriggeringAssetEvents
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.errors import Refused
 from aiosched.executors.dag_test import TestRun
-from tests.airflow.airflow_builders import one_dag
+from tests.airflow.airflow_builders import load, one_dag
 
 HEAD = """
 import sys
@@ -188,6 +192,54 @@ def test_events_of_datasets_are_named_by_their_uris() -> None:
     assert {uri: found[0].dataset for uri, found in events.items()} == {"s3://raw/sales": asset}
     assert events["s3://raw/sales"] == events[asset] == by_asset[asset] == [event]
     assert (len(events), "s3://raw/sales" in events, events.get("s3://other", [])) == (1, True, [])
+
+
+def test_functions_ask_which_dag_and_group_are_being_built(tmp_path: Path) -> None:
+    code = """
+from airflow.datasets import Dataset
+from airflow.lineage.entities import File
+from airflow.models.dag import DagContext
+from airflow.utils.task_group import TaskGroup, TaskGroupContext
+
+assert DagContext.get_current_dag() is None
+with DAG('d', start_date=START) as dag:
+    assert DagContext.get_current_dag() is dag
+    assert TaskGroupContext.get_current_task_group(dag).group_id is None
+    with TaskGroup('g') as group:
+        assert TaskGroupContext.get_current_task_group(None) is group
+        PythonOperator(task_id='t', python_callable=print, inlets=[File('a'), Dataset('s3://c')], outlets=File('b'))
+other = DAG('o', start_date=START)
+DagContext.push_context_managed_dag(other)
+assert DagContext.get_current_dag() is other and DagContext.pop_context_managed_dag() is other
+assert DagContext.get_current_dag() is None
+"""
+    loaded = load(tmp_path, HEAD + code)
+    dag = loaded.dags[0]
+
+    assert dag.test().state == "success"
+    assert (len(dag.get_task("g.t").inlets), dag.get_task("g.t").outlets) == (1, [])
+    assert sum("lineage is not collected" in warning for warning in loaded.warnings) == 2
+
+
+def test_values_that_json_has_not_are_written() -> None:
+    values = {"at": datetime(2024, 1, 1), "on": date(2024, 1, 1), "n": Decimal("1.50"), "b": b"x", "o": {1}}  # noqa: DTZ001
+
+    assert json.loads(json.dumps(values, cls=WebEncoder)) == {
+        "at": "2024-01-01T00:00:00+00:00", "on": "2024-01-01", "n": 1.5, "b": "x", "o": "{1}",
+    }  # fmt: skip
+
+
+def test_a_virtual_environment_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Any] = []
+    monkeypatch.setattr(processes, "execute_in_subprocess", ran.append)
+
+    assert processes.prepare_virtualenv("/v", "python3", True, ["a==1"], None, ["-q"]) == "/v/bin/python"
+    assert ran == [
+        ["python3", "-m", "venv", "/v", "--system-site-packages"],
+        ["/v/bin/python", "-m", "pip", "install", "-q", "a==1"],
+    ]
+    with pytest.raises(ValueError, match="exclude each other"):
+        processes.prepare_virtualenv("/v", "python3", False, ["a"], "r.txt")
 
 
 def test_a_task_cannot_clear(tmp_path: Path) -> None:

@@ -72,3 +72,27 @@ def execute_in_subprocess(cmd: Sequence[str], cwd: str | None = None, env: Mappi
     result = SubprocessHook().run_command(cmd, env, cwd=cwd)
     if result.exit_code:
         raise subprocess.CalledProcessError(result.exit_code, list(cmd))
+
+
+def prepare_virtualenv(
+    venv_directory: str,
+    python_bin: str,
+    system_site_packages: bool,
+    requirements: Sequence[str] | None = None,
+    requirements_file_path: str | None = None,
+    pip_install_options: Sequence[str] | None = None,
+    **_: object,
+) -> str:
+    """Make a virtual environment with these packages, and return the path of its Python.
+
+    Raises ValueError when both kinds of requirements are given, and CalledProcessError.
+    """
+    if requirements is not None and requirements_file_path is not None:
+        raise ValueError("requirements and requirements_file_path exclude each other: give one of them.")
+    options = ["--system-site-packages"] if system_site_packages else []
+    execute_in_subprocess([python_bin, "-m", "venv", venv_directory, *options])
+    python = f"{venv_directory}/bin/python"
+    wanted = ["-r", requirements_file_path] if requirements_file_path else list(requirements or ())
+    if wanted:
+        execute_in_subprocess([python, "-m", "pip", "install", *(pip_install_options or ()), *wanted])
+    return python

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from email.message import EmailMessage
 from typing import Any
@@ -35,6 +36,14 @@ def send_email(
     )  # fmt: skip
     if not dryrun:
         asyncio.run(mail.send(conn_id or "smtp_default"))
+
+
+def get_email_address_list(addresses: str | Iterable[str]) -> list[str]:
+    """The addresses of a text with commas or semicolons, or of several. Raises TypeError for anything else."""
+    if not isinstance(addresses, str | Iterable) or not all(isinstance(one, str) for one in addresses):
+        raise TypeError(f"{addresses!r:.80} is no address, nor are these several.")
+    texts = [addresses] if isinstance(addresses, str) else addresses
+    return [part for text in texts for part in re.split(r"\s*[,;]\s*|\s+", text.strip()) if part]
 
 
 def build_mime_message(

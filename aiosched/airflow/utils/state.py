@@ -32,6 +32,50 @@ class DagRunState(StrEnum):
     FAILED = "failed"
 
 
+class JobState(StrEnum):
+    """The states of Airflow's jobs."""
+
+    RUNNING = "running"
+    SUCCESS = "success"
+    RESTARTING = "restarting"
+    FAILED = "failed"
+
+
+class TerminalTIState(StrEnum):
+    """The states in which a task instance has ended."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    UPSTREAM_FAILED = "upstream_failed"
+    REMOVED = "removed"
+
+
+class IntermediateTIState(StrEnum):
+    """The states in which a task instance waits."""
+
+    SCHEDULED = "scheduled"
+    QUEUED = "queued"
+    RESTARTING = "restarting"
+    UP_FOR_RETRY = "up_for_retry"
+    UP_FOR_RESCHEDULE = "up_for_reschedule"
+    UPSTREAM_FAILED = "upstream_failed"
+    DEFERRED = "deferred"
+
+
+class DagRunTriggeredByType(StrEnum):
+    """Who asked for a run."""
+
+    CLI = "cli"
+    OPERATOR = "operator"
+    REST_API = "rest_api"
+    UI = "ui"
+    TEST = "test"
+    TIMETABLE = "timetable"
+    ASSET = "asset"
+    BACKFILL = "backfill"
+
+
 class StateNames:
     """`State`: all states by name, and sets of them. `State.NONE` is None, `State.SHUTDOWN` a text."""
 
