@@ -46,14 +46,13 @@ def key_fault(key: str) -> str | None:
 
     Source: docs/decisions/0075-ids-in-all-scripts.md.
     """
-    if not _KEY.fullmatch(key):
+    composed = unicodedata.normalize("NFC", key)
+    if not _KEY.fullmatch(composed):
         return "use 1 to 250 letters, digits, dashes, dots and underscores (not '.' or '..')"
-    if key.isascii():
-        return None
+    if composed != key:
+        return "write unicodedata.normalize('NFC', …) of it: as it is, it looks like another id, and is not equal to it"
     if hidden := _INVISIBLE.intersection(key):
         return f"leave out U+{ord(min(hidden)):04X}, which cannot be seen"
-    if not unicodedata.is_normalized("NFC", key):
-        return "write unicodedata.normalize('NFC', …) of it: as it is, it looks like another id, and is not equal to it"
     return None
 
 
