@@ -6,8 +6,7 @@ today, which must be installed. `reexported.tsv` has what modules of Airflow hav
 no other table. `providers.txt` lists the provider packages of Airflow's project, without `apache-airflow-providers-`.
 `settings.tsv` has the defaults of Airflow's settings (`tools/airflow_settings.py`). `removed.tsv` has the public names
 that provider packages had once, with their successors; it is read when a module of a provider package is imported.
-`absent.tsv` says of Airflow's own modules what to do about the names that nothing answers, or that these are private: no
-file of a project needs them.
+`absent.tsv` says of Airflow's own modules what to do about the names that nothing answers, or that these are private.
 
 A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a module alone. The name `*` stands for
 all public names of its home. Rows are sorted.
