@@ -78,7 +78,7 @@ async def _release(t: Transaction, dag_id: str, now: datetime) -> Answer:
     return answer("dag_id", [[dag_id]], "UPDATE")
 
 
-@handles(quarantine.FORGET)
+@handles(quarantine.DELETE_RELEASED)
 async def _forget(t: Transaction, dag_ids: list[str], before: datetime) -> Answer:
     def is_long_ago(row: Row) -> bool:
         return row["tried_at"] is not None and row["tried_at"] <= before

@@ -512,7 +512,7 @@ async def nothing(t: Transaction, *args: Any) -> Answer:
     return changed("SELECT", 0)
 
 
-@handles(module_sources.FORGET)  # it reads versions, which are there
+@handles(module_sources.DELETE_UNNAMED)  # it reads versions, which are there
 async def _nothing_deleted(t: Transaction, *args: Any) -> Answer:
     return changed("DELETE", 0)
 

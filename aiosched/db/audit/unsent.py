@@ -16,7 +16,7 @@ from aiosched.db.server.connection import DatabaseConnection
 WANT: Final = "INSERT INTO audit_receiver (name) VALUES ($1) ON CONFLICT DO NOTHING"
 # Another scheduler may send others meanwhile. Index: primary key.
 TAKE: Final = "SELECT id FROM audit_unsent ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED"
-FORGET: Final = "DELETE FROM audit_unsent WHERE id = ANY($1::bigint[])"
+DELETE_SENT: Final = "DELETE FROM audit_unsent WHERE id = ANY($1::bigint[])"
 # Nobody wants any more: first no new ones, then none.
 STOP: Final = "WITH gone AS (DELETE FROM audit_receiver) DELETE FROM audit_unsent"
 
@@ -41,4 +41,4 @@ async def take(conn: DatabaseConnection, limit: int) -> list[AuditEntry]:
 
 async def forget(conn: DatabaseConnection, ids: Sequence[int]) -> None:
     """These were sent."""
-    await conn.execute(FORGET, list(ids))
+    await conn.execute(DELETE_SENT, list(ids))

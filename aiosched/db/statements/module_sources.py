@@ -54,7 +54,7 @@ async def read(conn: DatabaseConnection, digests: Collection[str]) -> dict[str, 
 
 
 # Reads the names of all versions once. Guard: what is marked as needed meanwhile is compared again, and stays.
-FORGET: Final = """
+DELETE_UNNAMED: Final = """
     WITH named AS MATERIALIZED (
         SELECT DISTINCT s.value AS digest
           FROM dag_version AS v
@@ -68,4 +68,4 @@ FORGET: Final = """
 
 async def forget_unnamed(conn: DatabaseConnection) -> None:
     """Remove the texts that no version has named for a day."""
-    await conn.execute(FORGET)
+    await conn.execute(DELETE_UNNAMED)

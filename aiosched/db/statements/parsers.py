@@ -142,7 +142,7 @@ async def register(
 RENEW: Final = "UPDATE parser SET renewed_at = now(), figures = $2::json WHERE id = $1 RETURNING bundles"
 
 # Silent ones whose bundles this one reads, or that nobody has heard for long.
-FORGET: Final = """
+DELETE_SILENT: Final = """
     DELETE FROM parser
      WHERE id <> $1 AND (renewed_at < now() - make_interval(secs => $3)
                          AND bundles <@ $2 AND (bundles = '{}') = ($2 = '{}'::text[])
@@ -155,7 +155,7 @@ async def renew(conn: DatabaseConnection, row: str, figures: ParserFigures) -> b
     bundles = await conn.fetchval(RENEW, row, msgspec.json.encode(figures).decode())
     if bundles is None:
         return False
-    await conn.execute(FORGET, row, bundles, SILENT_AFTER, FORGOTTEN_AFTER)
+    await conn.execute(DELETE_SILENT, row, bundles, SILENT_AFTER, FORGOTTEN_AFTER)
     return True
 
 

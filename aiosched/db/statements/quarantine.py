@@ -111,9 +111,9 @@ async def release(conn: DatabaseConnection, dag_id: str, now: datetime) -> bool:
     return await conn.fetchval(RELEASE, dag_id, now) is not None
 
 
-FORGET: Final = "DELETE FROM dag_quarantine WHERE dag_id = ANY($1::text[]) AND tried_at <= $2 RETURNING dag_id"
+DELETE_RELEASED: Final = "DELETE FROM dag_quarantine WHERE dag_id = ANY($1::text[]) AND tried_at <= $2 RETURNING dag_id"
 
 
 async def forget(conn: DatabaseConnection, dag_ids: Iterable[str], before: datetime) -> set[str]:
     """Forget the failures of DAGs that were taken up before then; returns which."""
-    return {row["dag_id"] for row in await conn.fetch(FORGET, list(dag_ids), before)}
+    return {row["dag_id"] for row in await conn.fetch(DELETE_RELEASED, list(dag_ids), before)}
