@@ -84,7 +84,7 @@ def _import(path: str, member: str | None, root: str, content: bytes, limits: Li
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
                 with noting_reads() as reads:
-                    loaded = load_file(Path(path), root=Path(root), member=member, content=content)
+                    loaded = load_file(Path(path), root=Path(root), member=member, content=content, runs_tasks=False)
                 documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
                 advice = _advice(loaded.dags)
         finally:

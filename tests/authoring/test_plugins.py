@@ -24,6 +24,7 @@ from tests.undone_imports import undone_imports
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No plugins before and after a test, and none of this machine."""
     monkeypatch.setattr(loading, "_loaded", {})
+    monkeypatch.setattr(loading, "_policies", {})
     monkeypatch.setattr(loading, "_current", LoadedPlugins())
     monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
     with undone_imports():

@@ -34,6 +34,7 @@ with DAG("b", schedule=None) as b:
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No plugins and policies before and after a test, and none of this machine."""
     monkeypatch.setattr(loading, "_loaded", {})
+    monkeypatch.setattr(loading, "_policies", {})
     monkeypatch.setattr(loading, "_current", LoadedPlugins())
     monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
     install("compat")
@@ -237,3 +238,18 @@ async def test_what_the_hook_raises_fails_the_attempt(tmp_path: Path) -> None:
 
     assert run.task("t").state == "failed"
     assert "ValueError: no" in str(run.task("t").reason)
+
+
+def test_a_process_that_only_reads_files_imports_no_plugin_but_the_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hbslow.py").write_text("raise AssertionError('imported')\n")
+    entry_points = (EntryPoint("slow", "hbslow", "aiosched.plugins"),)
+    monkeypatch.setattr(loading, "plugin_entry_points", lambda: entry_points)
+    (tmp_path / "airflow_local_settings.py").write_text("def task_policy(task):\n    task.pool = 'all'\n")
+    (tmp_path / "file.py").write_text(DAGS)
+
+    found = specs(load_file(tmp_path / "file.py", root=tmp_path, runs_tasks=False))
+
+    assert {task.pool for task in found["a"].tasks} == {"all"}
+    assert "hbslow" not in sys.modules

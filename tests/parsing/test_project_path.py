@@ -42,6 +42,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.setattr(loading, "_loaded", {})
+    monkeypatch.setattr(loading, "_policies", {})
     monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
     with undone_imports():
         yield

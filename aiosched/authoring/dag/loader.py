@@ -31,7 +31,7 @@ from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.project_finder import use_project
 from aiosched.authoring.dag.serialize import advise
 from aiosched.authoring.dag.sources import digest_of, finder, names_in_functions, put_on_path
-from aiosched.authoring.plugins.loading import load_plugins
+from aiosched.authoring.plugins.loading import load_plugins, load_policies
 from aiosched.authoring.runtime.xcom_values import DAG_MODULES
 from aiosched.errors import DagError, DuplicateTaskError
 
@@ -62,18 +62,22 @@ class _Loader(Protocol):
     def exec_module(self, module: ModuleType) -> None: ...
 
 
-def load_file(path: Path, *, root: Path, member: str | None = None, content: bytes | None = None) -> LoadedFile:
+def load_file(
+    path: Path, *, root: Path, member: str | None = None, content: bytes | None = None, runs_tasks: bool = True
+) -> LoadedFile:
     """Import the DAG file `path` below the DAGs folder `root`; its DAGs and warnings. `content`: if it was read before.
 
     From a zip archive all modules at its root that may define DAGs are imported, or only `member`. Each module is
     imported again under its own name; `root` and the archive stay on `sys.path`. Exceptions of the file are not
     caught; raises DagError when two of its DAGs have the same id, or a cluster policy refuses one. Warnings are
-    collected only in the main thread, because that affects the whole process.
+    collected only in the main thread, because that affects the whole process. Unless it `runs_tasks`, this process
+    needs no plugins: macros and listeners are for running tasks, and some plugins take seconds to import.
     """
     finder.watch(root)
     _make_importable(root)
     use_project()
-    policies = load_plugins(defaults().plugins_folder).policies
+    folder = defaults().plugins_folder
+    policies = load_plugins(folder).policies if runs_tasks else load_policies(folder)
     finder.refresh()
     finder.begin()
     try:

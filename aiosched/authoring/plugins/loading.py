@@ -78,7 +78,8 @@ class LoadedPlugins:
                 self.problems.append(PluginProblem(where, f"the listener's {hook} is never called: {reason}"))
 
 
-_loaded: dict[str | None, LoadedPlugins] = {}  # by folder
+_policies: dict[str | None, Policies] = {}  # by folder
+_loaded: dict[str | None, LoadedPlugins] = {}
 _current = LoadedPlugins()
 
 
@@ -88,15 +89,25 @@ def loaded_plugins() -> LoadedPlugins:
 
 
 def load_plugins(folder: str | None) -> LoadedPlugins:
-    """Load the plugins of the folder (None: there is none) and of entry points, unless they are loaded."""
+    """Load policies and the plugins of the folder (None: there is none) and of entry points, unless they are loaded."""
     global _current
     if folder not in _loaded:
-        _loaded[folder] = _current = LoadedPlugins()
+        _loaded[folder] = _current = LoadedPlugins(policies=load_policies(folder))
         _load(_current, folder)
         for problem in _current.problems:
             logger.log(logging.ERROR if problem.is_error else logging.DEBUG, "plugin %s", problem)
     _current = _loaded[folder]
     return _current
+
+
+def load_policies(folder: str | None) -> Policies:
+    """Load the cluster policies, unless they are loaded, and put the folder on the path; no plugin is imported."""
+    if folder is not None and folder not in sys.path and Path(folder).is_dir():
+        sys.path.append(folder)
+    if folder not in _policies:
+        _policies[folder] = found = Policies()
+        found.load(one for one in plugin_entry_points() if one.group == _POLICIES)
+    return _policies[folder]
 
 
 @functools.cache
@@ -107,8 +118,7 @@ def plugin_entry_points() -> tuple[EntryPoint, ...]:
 
 
 def _load(loaded: LoadedPlugins, folder: str | None) -> None:
-    found = plugin_entry_points()
-    for entry_point in (one for one in found if one.group in GROUPS):
+    for entry_point in (one for one in plugin_entry_points() if one.group in GROUPS):
         where = f"entry point {entry_point.name!r} ({entry_point.value})"
         try:
             named: Any = entry_point.load()
@@ -118,12 +128,9 @@ def _load(loaded: LoadedPlugins, folder: str | None) -> None:
         except (Exception, SystemExit) as error:
             loaded.problems.append(_broken(where, error))
     if folder is not None and (root := Path(folder)).is_dir():
-        if str(root) not in sys.path:
-            sys.path.append(str(root))
         for file in sorted(root.rglob("*.py")):
             if not any(part.startswith((".", "__pycache__")) for part in file.relative_to(root).parts):
                 _load_file(loaded, root, file)
-    loaded.policies.load(one for one in found if one.group == _POLICIES)
     loaded.problems += [PluginProblem(where, text, is_error=True) for where, text in loaded.policies.broken]
     loaded.problems += [PluginProblem(where, text) for where, text in loaded.policies.without_effect]
 
