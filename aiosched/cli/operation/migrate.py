@@ -131,7 +131,7 @@ def airflow(
         plan = plan_migration(rows, keys, here=here, unpause=unpause, wanted=dag or (), held_back=held)
         steps = asyncio.run(_take_over(plan, loaded.settings, parsed, apply=apply, overwrite=overwrite))
     elif metadata_url(cfg) is not None:
-        talk("airflow.cfg names a metadata database: --database with its address shows what would be taken over")
+        talk("Airflow's configuration names its database: --database with the address shows what would be taken over")
     verdicts = judge_files((at_first_sight(one, now) for one in parsed), ProjectModules(folder))
     positions = [] if rows is None else [dag.dag_id for dag in rows.dags if dag.last is not None]
     past = caught_up(parsed, positions, now)
