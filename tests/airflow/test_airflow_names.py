@@ -89,6 +89,13 @@ def test_what_modules_of_airflow_have_from_one_another_is_the_same_object_there(
         "from airflow.utils.file import mkdirs; from airflow.compat.functools import cached_property",
         "import airflow.decorators.python; airflow.decorators.python.PythonOperator",
         "from airflow.utils.db import provide_session; from airflow.utils.file import TemporaryDirectory",
+        "from airflow.models.dag import DagStateChangeCallback; from airflow.utils import apply_defaults",
+        "from airflow.models.baseoperator import TaskStateChangeCallback; from airflow.jobs.base_job import BaseJob",
+        "from airflow.models.abstractoperator import TaskStateChangeCallback; from airflow.jobs.job import Job",
+        "from airflow.task.trigger_rule import TriggerRule; TriggerRule.ALL_DONE",
+        "from airflow.sdk.bases.operator import OperatorPartial; from airflow.models.xcom_arg import PlainXComArg",
+        "from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor",
+        "from airflow.www import utils; assert 'postgresql' in utils.get_attr_renderer()",
     ],
 )
 def test_names_are_where_people_import_them_from(line: str) -> None:

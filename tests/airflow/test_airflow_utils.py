@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -271,3 +272,21 @@ def test_the_address_of_the_web_server_is_a_setting() -> None:
     with using(AuthoringDefaults.of(settings)):
         assert conf.get("webserver", "BASE_URL") == conf.get("api", "base_url") == "https://flows.example"
         assert conf.as_dict()["api"]["base_url"] == "https://flows.example"
+
+
+def test_a_file_in_an_archive_is_its_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "dags.zip"
+    with zipfile.ZipFile(archive, "w") as opened:
+        opened.writestr("one.py", "")
+
+    assert functions.correct_maybe_zipped(f"{archive}/one.py") == str(archive)
+    assert functions.correct_maybe_zipped(f"{tmp_path}/one.py") == f"{tmp_path}/one.py"
+    assert functions.correct_maybe_zipped(None) is None
+
+
+def test_a_folder_for_a_dag_bag_may_begin_with_the_dags_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", "/srv/dags")
+
+    assert functions.process_subdir("DAGS_FOLDER/team") == "/srv/dags/team"
+    assert functions.process_subdir("team") == str(Path("team").absolute())
+    assert functions.process_subdir(None) is None

@@ -120,6 +120,14 @@ class DagWarning(_Table):
     """Warnings about DAGs."""
 
 
+class DagBundleModel(_Table):
+    """Bundles of DAG files."""
+
+
+class Job(_Table):
+    """Airflow's own processes."""
+
+
 class DagVersion(_Table):
     """Versions of DAGs."""
 

@@ -13,8 +13,9 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from shutil import which
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, Any, Final, NoReturn, TypeVar
 
+from aiosched.airflow.configuration import conf
 from aiosched.authoring.base.checks import fail
 from aiosched.authoring.base.dependencies import cross_downstream
 from aiosched.authoring.plugins.policies import LOCAL_SETTINGS
@@ -22,6 +23,11 @@ from aiosched.core.timetables import AssetOrTimeSchedule
 from aiosched.errors import Refused
 
 F = TypeVar("F", bound=Callable[..., object])
+
+_LANGUAGES: Final = (
+    "bash", "bash_command", "doc", "doc_json", "doc_md", "doc_rst", "doc_yaml", "hql", "html", "jinja", "json", "md",
+    "mysql", "postgresql", "powershell", "py", "python_callable", "rst", "sql", "tsql", "yaml",
+)  # fmt: skip
 
 
 def DatasetOrTimeSchedule(*, timetable: Any, datasets: Any) -> AssetOrTimeSchedule:
@@ -97,6 +103,24 @@ def open_maybe_zipped(fileloc: str, mode: str = "r") -> Iterator[IO[Any]]:
     else:
         with Path(fileloc).open(mode) as file:
             yield file
+
+
+def correct_maybe_zipped(fileloc: str | Path | None) -> str | Path | None:
+    """The archive of a file in one: `/dags/archive.zip` of `/dags/archive.zip/file.py`. Others are as they were."""
+    archive, dot, _ = str(fileloc).partition(".zip/")
+    return f"{archive}.zip" if dot and zipfile.is_zipfile(f"{archive}.zip") else fileloc
+
+
+def process_subdir(subdir: str | None) -> str | None:
+    """The absolute path of a folder, which may begin with `DAGS_FOLDER` or `~`."""
+    if not subdir:
+        return subdir
+    return str(Path(subdir.replace("DAGS_FOLDER", conf.get("core", "dags_folder"))).expanduser().absolute())
+
+
+def get_attr_renderer() -> dict[str, Callable[[Any], str]]:
+    """How the languages of templates are shown, by name: as text. Operators look up which there are."""
+    return dict.fromkeys(_LANGUAGES, str)
 
 
 def get_host_ip_address() -> str:
