@@ -17,6 +17,7 @@ from aiosched.airflow.successors import successor, with_removed
 from aiosched.airflow.tables import MODULES, reexported, removed
 
 PROVIDERS: Final = f"{ROOT}.providers"
+_NEEDS_ITS_API_SERVER: Final = frozenset({f"{PROVIDERS}.standard.{kind}.hitl" for kind in ("operators", "triggers")})
 EVERYTHING: Final = "*"  # a name of the tables: all public names of its home
 
 
@@ -128,6 +129,8 @@ def _is_or_has_more(fullname: str) -> bool:
 
 def _may_be_installed(fullname: str) -> bool:
     """Whether an installed package may answer: providers, and what other packages add to `airflow`."""
+    if fullname in _NEEDS_ITS_API_SERVER:
+        return False
     return fullname.startswith(f"{PROVIDERS}.") or (fullname not in MODULES and installed_airflow() is None)
 
 

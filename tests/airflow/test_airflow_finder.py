@@ -109,6 +109,19 @@ def test_an_installed_provider_package_wins_over_our_basics(site: Path) -> None:
     assert python(install("compat") + code, path=site) == "airflow.providers.http.operators.http"
 
 
+def test_questions_to_people_are_ours_also_beside_the_standard_provider(site: Path) -> None:
+    for kind in ("operators", "triggers"):
+        provider(site, f"airflow.providers.standard.{kind}.hitl", "import airflow.sdk.execution_time.hitl\n")
+    code = (
+        "from airflow.providers.standard.operators.hitl import ApprovalOperator as A\n"
+        "from airflow.providers.standard.triggers.hitl import HITLTrigger as T\n"
+        "print(A.__module__, T.__module__)"
+    )
+
+    ours = "aiosched.authoring.operators.human_input aiosched.authoring.triggers.human_input"
+    assert python(install("compat") + code, path=site) == ours
+
+
 def test_an_error_inside_a_provider_package_is_shown_as_it_is(site: Path) -> None:
     provider(site, "airflow.providers.acme.hooks.acme", "import no_such_library\n")
 

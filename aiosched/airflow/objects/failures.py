@@ -55,6 +55,10 @@ class DagRunNotFound(NotFound):
     """There is no such run."""
 
 
+class DeserializingResultError(ValueError):
+    """What a function returned in its own environment cannot be read here."""
+
+
 class DagRunAlreadyExists(AioschedError):
     """A DAG has a run with that id already."""
 
