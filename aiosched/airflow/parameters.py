@@ -36,7 +36,10 @@ RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     "DayOfWeekSensor": {"use_task_execution_day": "use_task_logical_date"},
     "TriggerDagRunOperator": {"execution_date": "logical_date"},
 }
-"""aiosched's class -> old name -> new name. A value that is given under both names is an error."""
+"""aiosched's class -> old name -> new name. Values that differ are an error, unless `USED_OF_BOTH` has the old name."""
+
+USED_OF_BOTH: Final = {"concurrency": "concurrency", "task_concurrency": "max_active_tis_per_dag"}
+"""Old name -> the name whose value Airflow 2 uses if both are given."""
 
 DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
     "DagContents": {
@@ -107,7 +110,12 @@ def translated(kind: str, given: Mapping[str, Any], where: Location | None) -> d
         if old in arguments:
             value = arguments.pop(old)
             if new in arguments and arguments[new] != value and value is not None:
-                raise fail(f"{old!r} and {new!r} are the same parameter, and both are given. Leave out {old!r}.", where)
+                both = f"{old!r} and {new!r} are the same parameter, and both are given"
+                if (used := USED_OF_BOTH.get(old)) is None:
+                    raise fail(f"{both}. Leave out {old!r}.", where)
+                warn_once(f"{both}: {used!r} is used, as in Airflow 2. Leave out the other.", where)
+                if used == old:
+                    arguments[new] = value
             if new not in arguments:
                 arguments[new] = value
     for name, reason in DROPPED.get(kind, {}).items():

@@ -68,6 +68,26 @@ def test_parameters_of_dags_are_translated(tmp_path: Path) -> None:
     assert (dag.timetable.summary, dag.max_active_tasks, dag.fail_fast) == ("@hourly", 7, True)
 
 
+@pytest.mark.filterwarnings("ignore:.*both are given")
+@pytest.mark.parametrize(
+    ("kind", "given", "name", "value"),
+    [
+        ("DagContents", {"concurrency": 2, "max_active_tasks": 5}, "max_active_tasks", 2),
+        ("DagContents", {"concurrency": None, "max_active_tasks": 5}, "max_active_tasks", 5),
+        ("BaseOperator", {"task_concurrency": 2, "max_active_tis_per_dag": 5}, "max_active_tis_per_dag", 5),
+    ],
+)
+def test_of_old_and_new_name_of_a_limit_that_of_airflow_2_is_used(
+    kind: str, given: dict[str, Any], name: str, value: int
+) -> None:
+    assert parameters.translated(kind, given, None) == {name: value}
+
+
+def test_a_schedule_under_two_names_is_an_error() -> None:
+    with pytest.raises(DagError, match="are the same parameter, and both are given"):
+        parameters.translated("DagContents", {"schedule_interval": "@daily", "schedule": "@hourly"}, None)
+
+
 def test_parameters_of_tasks_are_translated_also_in_default_args(tmp_path: Path) -> None:
     dag = one_dag(
         tmp_path,
