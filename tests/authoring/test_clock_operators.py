@@ -30,7 +30,7 @@ AWAY = {"follow_task_ids_if_true": "yes", "follow_task_ids_if_false": "no"}
 
 def branch_in(zone: str, kind: Any, **options: Any) -> BaseBranchOperator:
     with DAG("d", schedule=None) as dag:
-        dag.timezone = zone
+        dag.zone_name = zone
         branch: BaseBranchOperator = kind(task_id="t", **options)
         branch >> [EmptyOperator(task_id="yes"), EmptyOperator(task_id="no")]
     return branch

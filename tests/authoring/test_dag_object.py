@@ -351,3 +351,18 @@ def test_a_call_that_does_not_fit_the_dag_function_is_an_error_at_its_line() -> 
         needs()  # type: ignore[call-arg]
 
     refused(caught.value, "needs(…)", "'x'")
+
+
+@pytest.mark.parametrize(
+    ("start_date", "name"),
+    [
+        ("2026-01-01", "UTC"),
+        ("2026-01-01T00:00:00+02:00", "+02:00"),
+        (datetime(2026, 7, 1, tzinfo=ZoneInfo("Europe/Rome")), "Europe/Rome"),
+    ],
+)
+def test_the_time_zone_of_a_dag_is_one_that_datetimes_take(start_date: Any, name: str) -> None:
+    zone = DAG("d", start_date=start_date).timezone
+
+    assert zone.name == name
+    assert datetime(2026, 7, 1, tzinfo=zone).utcoffset() == timedelta(hours=0 if name == "UTC" else 2)

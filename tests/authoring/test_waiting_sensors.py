@@ -94,7 +94,7 @@ async def test_a_moment_is_waited_for_inclusive(clock: FakeClock) -> None:
 
 async def test_a_moment_may_be_a_template_and_is_in_the_zone_of_the_dag(clock: FakeClock) -> None:
     with DAG("d", start_date="2026-01-01T00:00:00", schedule=None) as dag:
-        dag.timezone = "Europe/Amsterdam"
+        dag.zone_name = "Europe/Amsterdam"
         sensor = DateTimeSensor(task_id="t", target_time="{{ ds }}T13:00:00")
 
     rendered = sensor.render(context_of(sensor))
@@ -111,7 +111,7 @@ def test_a_span_counts_from_the_end_of_the_interval() -> None:
 
 async def test_a_time_of_day_is_that_of_the_day_on_which_the_try_began(clock: FakeClock) -> None:
     with DAG("d", schedule=None) as dag:
-        dag.timezone = "America/New_York"
+        dag.zone_name = "America/New_York"
         sensor = TimeSensor(task_id="t", target_time=time(8, 30))
     late = {"first_started": datetime(2026, 1, 3, 2, tzinfo=UTC)}  # the evening of the second, over there
 
@@ -134,7 +134,7 @@ async def test_a_day_of_the_week_is_waited_for(clock: FakeClock, days: Any, opti
 
 def test_the_next_such_day_begins_at_midnight_in_the_dags_zone(clock: FakeClock) -> None:
     with DAG("d", schedule=None) as dag:
-        dag.timezone = "Europe/Amsterdam"
+        dag.zone_name = "Europe/Amsterdam"
         sensor = DayOfWeekSensor(task_id="t", week_day="Monday")
 
     assert sensor.deferred_on(context_of(sensor)).moment == datetime(2026, 1, 4, 23, tzinfo=UTC)

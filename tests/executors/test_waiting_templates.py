@@ -82,7 +82,7 @@ async def test_workers_build_dags_with_the_defaults_of_the_installation(
     dags_folder.mkdir()
     (dags_folder / "d.py").write_text(
         "from aiosched import DAG, PythonOperator\n"
-        "def said(task): return [task.retries, task.dag.timezone]\n"
+        "def said(task): return [task.retries, task.dag.timezone.name]\n"
         "async def waits(task): return said(task)\n"
         "with DAG('d', schedule=None):\n"
         "    PythonOperator(task_id='plain', python_callable=said)\n"

@@ -99,7 +99,7 @@ class Dag(Protocol):
     """A `DAG`."""
 
     dag_id: str
-    timezone: str
+    zone_name: str
     default_args: dict[str, Any]
     edge_labels: dict[str, str]
     auto_register: bool

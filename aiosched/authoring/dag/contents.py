@@ -91,7 +91,7 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.dialect: Dialect | None = dialect
         end_date = end_date or self.default_args.get("end_date")
         self.end_date: datetime | None = optional_aware("end_date", end_date, where)
-        self.timezone: str = zone_name(self.start_date, where) if self.start_date else defaults().timezone
+        self.zone_name: str = zone_name(self.start_date, where) if self.start_date else defaults().timezone
         self.schedule = schedule
         self.timetable: AnyTimetable = self._timetable(where)
         self.catchup_is_guess = False
@@ -155,7 +155,7 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         try:
             return parse_schedule(
                 self.schedule,
-                timezone=self.timezone,
+                timezone=self.zone_name,
                 start_date=self.start_date,
                 at_tick=self.dialect is not None and self.dialect.runs_at_tick,
             )

@@ -44,7 +44,7 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
     return DagSpec(
         dag_id=dag.dag_id,
         timetable=dag.timetable_at(now),
-        timezone=dag.timezone,
+        timezone=dag.zone_name,
         start_date=utc(dag.start_date),
         end_date=utc(dag.end_date),
         catchup=dag.catchup,

@@ -39,4 +39,4 @@ def week_days(value: str | WeekDay | Collection[str | WeekDay], task: BaseOperat
 
 def zone_of(task: BaseOperator) -> tzinfo:
     """The time zone of the task's DAG; UTC without one."""
-    return zone(task.dag.timezone if task.dag is not None else "UTC")
+    return zone(task.dag.zone_name if task.dag is not None else "UTC")
