@@ -15,6 +15,17 @@ def tasks(names: str) -> list[EmptyOperator]:
     return [EmptyOperator(task_id=name) for name in names]
 
 
+@pytest.mark.parametrize("draw", ["dag >> a >> b", "dag << b << a", "a >> dag; a >> b", "dag >> a; dag >> a >> b"])
+def test_an_arrow_between_a_dag_and_a_task_puts_it_there(draw: str) -> None:
+    dag, other = DAG("d"), DAG("other")
+    a, b = EmptyOperator(task_id="a"), EmptyOperator(task_id="b", dag=dag)
+    exec(draw, {"a": a, "b": b, "dag": dag})
+
+    assert edges(dag) == {"a>b"}
+    with pytest.raises(DagError, match="cannot be connected"):
+        other >> a
+
+
 def build(draw: str) -> set[str]:
     """The edges of a DAG with tasks a to f after `draw`, in which these are names and `g` is a group of g.x >> g.y."""
     with DAG("d") as dag:

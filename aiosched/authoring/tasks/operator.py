@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, Self
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.building import current_dag, current_group, made_without_dag
 from aiosched.authoring.base.dates import optional_aware
-from aiosched.authoring.base.dependencies import Dependable, connect
+from aiosched.authoring.base.dependencies import Dependable, Label, connect
 from aiosched.authoring.base.executor_config import executor_config_as_json
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
@@ -244,6 +244,23 @@ class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
     def xcom_pull(context: Any, task_ids: Any = None, dag_id: str | None = None, **options: Any) -> Any:
         """`context["ti"].xcom_pull(…)`, as operators of Airflow 1.10 and 2 call it."""
         return context["ti"].xcom_pull(task_ids=task_ids, dag_id=dag_id, **options)
+
+    def set_downstream(self, other: Any, edge_modifier: Label | None = None) -> None:
+        """Let `other` (one or a list) wait for this. A DAG gets the task, as `task >> dag` means in Airflow 1.10."""
+        if not self._is_given_to(other):
+            super().set_downstream(other, edge_modifier)
+
+    def set_upstream(self, other: Any, edge_modifier: Label | None = None) -> None:
+        """Let this wait for `other` (one or a list). A DAG gets the task, as `dag >> task` means in Airflow 1.10."""
+        if not self._is_given_to(other):
+            super().set_upstream(other, edge_modifier)
+
+    def _is_given_to(self, other: Any) -> bool:
+        """Whether `other` is a DAG, which has the task then."""
+        if not hasattr(other, "task_dict") or (self.dag is not None and self.dag is not other):
+            return False
+        other.add_task(self)
+        return True
 
     def _join(self, dag: Dag | None, group: Group | None) -> None:
         """Join the given DAG and group, or those of the innermost `with`."""
