@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -26,6 +27,13 @@ from aiosched.testing.dag_bag import load_dag_bag
 @task
 def make() -> list[str]:
     return ["a"]
+
+
+def test_an_argument_may_have_a_name_that_has_a_name_without_end() -> None:
+    with DAG("d", schedule=None) as dag:
+        BaseOperator(task_id="t", params={"queue": MagicMock()})
+
+    dag.validate()
 
 
 def group_argument() -> Any:

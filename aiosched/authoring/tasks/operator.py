@@ -627,5 +627,7 @@ def _is_unknown(option: Any, templates: Collection[str]) -> bool:
         option = option.values()
     elif not isinstance(option, list | tuple):
         texts = (getattr(option, "name", None), getattr(option, "uri", None)) if option is not None else ()
-        return isinstance(option, Unknown) or any(_is_unknown(text, templates) for text in texts if text is not None)
+        return isinstance(option, Unknown) or any(
+            _is_unknown(text, templates) for text in texts if isinstance(text, str | Unknown)
+        )
     return any(_is_unknown(one, templates) for one in option)
