@@ -203,10 +203,6 @@ class DeserializationError(Exception):
     """Something cannot be read from its serialized form."""
 
 
-class DeserializingResultError(ValueError):
-    """The result of a task cannot be read from its serialized form."""
-
-
 class FailFastDagInvalidTriggerRule(AioschedError):
     """A DAG that fails fast has a task with another trigger rule."""
 

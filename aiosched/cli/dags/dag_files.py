@@ -78,7 +78,7 @@ def run_once(
     with contextlib.redirect_stdout(sys.stderr):  # what tasks print goes to stderr; stdout has only the result
         dag = find_dag(dag_id, loaded.settings)
         _known_tasks(dag, [*mocks, *([task] if task else [])])
-        logical_date = None if given is None else start_of(given, dag.timezone)
+        logical_date = None if given is None else start_of(given, dag.zone_name)
         options: dict[str, Any] = {"logical_date": logical_date, "partition_key": partition_key}
         given_conf = fitted(document, {name: one.to_spec() for name, one in dag.params.declared().items()})
         result = asyncio.run(run_dag_test(dag, conf=given_conf, mocks=mocks, only_task=task, **options))
