@@ -2,8 +2,8 @@
 
 A file speaks it if its source imports `airflow`. One that imports `airflow.sdk` can run in Airflow 3 only, so its DAGs
 get Airflow 3's defaults; any other gets those of Airflow 2. An import of the SDK inside `try` does not decide if older
-names are imported, too. Older names are a guess, as most of them work in Airflow 3. The setting `core.airflow_defaults`
-overrides it.
+names are imported, too. Older names are a guess, as most of them work in Airflow 3, unless that has no such module. The
+setting `core.airflow_defaults` overrides it.
 Source: the semantics reference, section 38.2.
 """
 
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from aiosched.authoring.runtime.context import Context
 
 _IMPORTS: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+.*?\bairflow\b", re.MULTILINE)
+
+
+_GONE: Final = re.compile(
+    r"airflow\.(contrib|operators\.(\w+_operator|dummy|subdag)|hooks\.\w+_hook|sensors\.(?!time_sensor\b)\w+_sensor)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Imports:
     sdk: bool = False  # outside of try
     sdk_in_try: bool = False
     older: bool = False  # anything of Airflow's core but the SDK
+    gone: bool = False  # a module that Airflow 3 does not have, outside of try
 
     @property
     def generation(self) -> int | None:
@@ -130,7 +136,7 @@ def dialect_of(frame: FrameType) -> AirflowDialect | None:
     setting = defaults().airflow_defaults
     if setting != "by file" and not found.aiosched:
         return DIALECTS[int(setting)]
-    return _GUESS if found.generation == 2 else DIALECTS[found.generation]
+    return _GUESS if found.generation == 2 and not found.gone else DIALECTS[found.generation]
 
 
 def imports_of(source: str) -> Imports:
@@ -151,6 +157,7 @@ def imports_of(source: str) -> Imports:
         sdk=not all(sdk),
         sdk_in_try=any(sdk),
         older=any(not name.startswith(("airflow.sdk", "airflow.providers")) for name, _ in ours),
+        gone=any(_GONE.match(name) and not in_try for name, in_try in ours),
     )
 
 

@@ -110,12 +110,15 @@ def _of_versions(dags_folder: Path) -> Generation | None:
 
 
 def _of_imports(dags_folder: Path) -> Generation | None:
-    """A file that imports `airflow.sdk` runs in Airflow 3 only; no import tells that it does not run there."""
+    """A file that imports `airflow.sdk` runs in Airflow 3 only; one that imports what that does not have, before it."""
+    older: str | None = None
     for file in islice(_python_files(dags_folder), _MOST_FILES):
         text = text_of(file)
         if "airflow.sdk" in text and imports_of(text).generation == 3:
             return Generation(3, f"{file.name} imports airflow.sdk")
-    return None
+        if older is None and "airflow." in text and imports_of(text).gone:
+            older = file.name
+    return None if older is None else Generation(2, f"{older} imports modules that Airflow 3 does not have")
 
 
 def _python_files(folder: Path) -> Iterable[Path]:

@@ -122,6 +122,7 @@ def test_catchup_by_default_counts_where_it_is_set(tmp_path: Path) -> None:
     ("code", "options", "is_guess"),
     [
         (OLD + DAILY, {}, True),
+        (OLD + "from airflow.operators.dummy import DummyOperator\n" + DAILY, {}, False),  # no Airflow 3 has that
         (SDK + DAILY, {}, False),
         (OURS + DAILY, {}, False),
         (OLD + DAILY.replace(")", ", catchup=True)"), {}, False),

@@ -60,6 +60,13 @@ def test_options_that_only_one_generation_has_tell_it(tmp_path: Path, text: str,
         ("dags/a.py", "from airflow.sdk import dag", 3),
         ("dags/a.py", "try:\n    from airflow.sdk import dag\nexcept ImportError:\n    from airflow import DAG", None),
         ("dags/a.py", "from airflow.decorators import dag", None),
+        ("dags/a.py", "from airflow.operators.bash_operator import BashOperator", 2),
+        ("dags/a.py", "from airflow.operators import python_operator", 2),
+        ("dags/a.py", "from airflow.contrib.hooks.aws_hook import AwsHook", 2),
+        ("dags/a.py", "from airflow.hooks.postgres_hook import PostgresHook", 2),
+        ("dags/a.py", "from airflow.sensors.time_sensor import TimeSensor", None),
+        ("dags/a.py", "from airflow.operators.python import my_operator", None),
+        ("dags/a.py", "try:\n    from airflow.operators.dummy import DummyOperator\nexcept ImportError: ...", None),
     ],
 )  # fmt: skip
 def test_versions_and_imports_of_the_project_tell_it(tmp_path: Path, name: str, text: str, number: int | None) -> None:
