@@ -23,14 +23,20 @@ if TYPE_CHECKING:
     from aiosched.testing.dag_bag import DagBag
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Let aiosched answer `import airflow` in tests, as the settings say.
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Let aiosched answer `import airflow` from the first conftest.py on, as the settings say.
 
     Where they say nothing, an Airflow that is installed answers: the tests may be those of another project.
     """
     from aiosched.airflow.finder import install
 
     install(_airflow_mode)
+
+
+def pytest_configure() -> None:
+    """The same where a conftest.py names this plugin, which is too late for the other hook."""
+    pytest_load_initial_conftests()
 
 
 def _airflow_mode() -> str:

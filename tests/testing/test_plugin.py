@@ -93,6 +93,14 @@ def test_an_import_error_fails_the_test_with_its_code_frame(project: Path) -> No
     assert "load_dag_bag" not in done.stdout, "the failure shows the DAG file, not the plugin"
 
 
+def test_the_first_conftest_may_import_airflow(project: Path) -> None:
+    (project / "tests").mkdir()
+    (project / "tests" / "conftest.py").write_text("from airflow.models import DagBag\n")
+    (project / "tests" / "test_one.py").write_text("def test_one(): ...\n")
+
+    assert "1 passed" in run_pytest(project, "tests").stdout
+
+
 def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
     program = """
 import sys
