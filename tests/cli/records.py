@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from aiosched.core.graph.spec import DagSpec, GroupSpec, TaskSpec, content_hash, encode_spec
+from aiosched.core.graph.spec import DagSpec, GroupSpec, RunKeySpec, TaskSpec, content_hash, encode_spec
 from aiosched.core.timetables import AnyTimetable, NullTimetable
 from aiosched.core.values.ids import partition_of
 from aiosched.db.server.engine import Database
@@ -30,6 +30,7 @@ async def add_dag(
     timezone: str = "UTC",
     timetable: AnyTimetable | None = None,
     sources: dict[str, str] | None = None,
+    run_key: RunKeySpec | None = None,
     **columns: Any,
 ) -> int:
     """A DAG with one version, whose key is returned. `columns` go into its `dag` row.
@@ -37,7 +38,7 @@ async def add_dag(
     `sources`: the digests of what its file imports, by path.
     """
     timetable = timetable or NullTimetable()
-    spec = DagSpec(dag_id=dag_id, tasks=tasks, groups=groups, timezone=timezone, timetable=timetable)
+    spec = DagSpec(dag_id=dag_id, tasks=tasks, groups=groups, timezone=timezone, timetable=timetable, run_key=run_key)
     document = encode_spec(spec)
     async with db.transaction() as conn:
         version: int = await conn.fetchval(

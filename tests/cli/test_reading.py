@@ -9,6 +9,7 @@ import pytest
 
 from aiosched.cli.base.session import open_database
 from aiosched.config import DatabaseSettings, Settings
+from aiosched.core.graph.spec import RunKeySpec
 from aiosched.db.server.dsn import address_of
 from aiosched.db.server.engine import Database
 from aiosched.errors import DatabaseUnreachable
@@ -124,6 +125,12 @@ def test_a_run_is_shown_with_its_task_instances(seeded: Cli, run: str) -> None:
     lines = seeded.lines("runs", "show", "sales", run)
     assert ["tasks", "1 failed, 1 upstream_failed"] in lines
     assert lines[-1][:2] == ["load", "upstream_failed"]
+
+
+def test_a_limit_by_key_stands_with_its_dag(on_db: Cli) -> None:
+    on_db.work(lambda db: add_dag(db, "jobs", run_key=RunKeySpec(("customer", "id"), 2)))
+
+    assert ["runs by key", "2 for each conf.customer.id"] in on_db.lines("dags", "show", "jobs")
 
 
 def test_missed_slas_stand_with_their_dag_and_their_run(on_db: Cli) -> None:

@@ -133,6 +133,7 @@ def show(dag_id: DagId, open_: Open = False, dsn: Dsn = None, output: Output = N
         "next run after": row.next_run_after,
         "last run": f"{row.last_run_id} {row.last_run_state}" if row.last_run_id else None,
         "active runs": f"{row.active_runs} of {row.max_active_runs}",
+        "runs by key": f"{key.most} for each conf.{'.'.join(key.path)}" if (key := spec.run_key) is not None else None,
         "missed SLAs": [f"{miss.task_id} on {instant(miss.logical_date)}" for miss in missed] or None,
         "file": row.file,
         "bundle": row.bundle,
