@@ -284,6 +284,13 @@ def test_a_file_in_an_archive_is_its_archive(tmp_path: Path) -> None:
     assert functions.correct_maybe_zipped(None) is None
 
 
+def test_the_module_name_of_a_file_is_one_that_python_takes() -> None:
+    names = [functions.get_unique_dag_module_name(path) for path in ("/dags/a-b.c.py", "/more/a-b.c.py")]
+
+    assert all(name.isidentifier() and name.endswith("_a_b_c") for name in names)
+    assert names[0] != names[1]
+
+
 def test_a_folder_for_a_dag_bag_may_begin_with_the_dags_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", "/srv/dags")
 

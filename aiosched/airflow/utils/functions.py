@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
+import re
 import socket
 import sys
 import zipfile
@@ -109,6 +111,12 @@ def correct_maybe_zipped(fileloc: str | Path | None) -> str | Path | None:
     """The archive of a file in one: `/dags/archive.zip` of `/dags/archive.zip/file.py`. Others are as they were."""
     archive, dot, _ = str(fileloc).partition(".zip/")
     return f"{archive}.zip" if dot and zipfile.is_zipfile(f"{archive}.zip") else fileloc
+
+
+def get_unique_dag_module_name(file_path: str) -> str:
+    """A module name for a file, with the digest of its path."""
+    digest = hashlib.sha1(file_path.encode(), usedforsecurity=False).hexdigest()
+    return f"unusual_prefix_{digest}_{re.sub('[.-]', '_', Path(file_path).stem)}"
 
 
 def process_subdir(subdir: str | None) -> str | None:
