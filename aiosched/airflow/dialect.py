@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.airflow import parameters
 from aiosched.authoring.base import dialects
+from aiosched.authoring.base.checks import warn_once
 from aiosched.authoring.base.location import Location
 from aiosched.authoring.base.settings import defaults
 
@@ -80,10 +81,11 @@ class AirflowDialect:
     def translated(self, kind: str, given: Mapping[str, Any], where: Location | None) -> dict[str, Any]:
         """The arguments for the class `kind`; see `parameters`."""
         arguments = parameters.translated(kind, given, where)
-        if kind == "DagContents" and "schedule" not in arguments:
-            start = arguments.get("start_date") or (arguments.get("default_args") or {}).get("start_date")
-            if self.of_dag(has_start=start is not None).generation == 2:
+        if kind == "DagContents" and self.generation == 2 and "schedule" not in arguments:
+            if arguments.get("start_date") or (arguments.get("default_args") or {}).get("start_date"):
                 arguments["schedule"] = parameters.AIRFLOW_2_SCHEDULE
+            else:
+                warn_once("A DAG without schedule and start_date runs only when it is triggered.", where)
         return arguments
 
     def default_args(self, given: Mapping[str, Any]) -> Mapping[str, Any]:

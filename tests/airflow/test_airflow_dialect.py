@@ -89,6 +89,13 @@ def test_each_generation_has_its_defaults(
     assert dag.catchup is catchup
 
 
+def test_a_dag_of_airflow_2_without_schedule_and_start_date_runs_when_it_is_triggered(tmp_path: Path) -> None:
+    loaded = load(tmp_path, OLD + "dag = DAG('d', tags=['a'])")
+
+    assert isinstance(loaded.dags[0].to_spec().timetable, NullTimetable)
+    assert any("only when it is triggered" in warning for warning in loaded.warnings)
+
+
 def test_a_dag_of_airflow_2_without_a_schedule_runs_daily(tmp_path: Path) -> None:
     dag = one_dag(tmp_path, OLD + "dag = DAG('d', start_date='2026-01-01')")
 
@@ -141,9 +148,9 @@ def test_catching_up_is_a_guess_if_nobody_says_it(
     assert (b"catchup_is_guess" in encode_spec(spec)) is is_guess
 
 
-def test_a_dag_of_airflow_2_needs_a_start_date_if_it_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_schedule_of_airflow_2_needs_a_start_date_if_it_is_said_to_be_one(tmp_path: Path) -> None:
     with using(AuthoringDefaults(airflow_defaults="2")), pytest.raises(DagError, match="no start_date"):
-        one_dag(tmp_path, OLD + "dag = DAG('d')").to_spec()
+        one_dag(tmp_path, OLD + "dag = DAG('d', schedule_interval='@daily')").to_spec()
 
 
 def test_the_spec_names_whose_defaults_it_has_and_that_of_other_files_is_as_before(tmp_path: Path) -> None:
