@@ -8,6 +8,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from packaging.version import Version
@@ -15,7 +16,9 @@ from packaging.version import Version
 import aiosched
 from aiosched.airflow import tables
 from aiosched.airflow.hints import provider_package
+from aiosched.airflow.objects.models import DagModel, Log
 from aiosched.airflow.tables import MODULES
+from aiosched.errors import Refused
 from aiosched.exceptions import AirflowException
 
 _PROVIDERS = "airflow.providers."
@@ -101,6 +104,21 @@ def test_what_modules_of_airflow_have_from_one_another_is_the_same_object_there(
 )
 def test_names_are_where_people_import_them_from(line: str) -> None:
     exec(line, {})
+
+
+def test_columns_of_tables_can_be_named_and_not_used() -> None:
+    columns = [DagModel.last_parsed_time, Log.dttm]
+
+    uses: list[Any] = [
+        lambda column: column.desc(), lambda column: column == 1, lambda column: column < 1, lambda column: column(),
+        lambda column: not column, lambda column: column | True, lambda column: column != 1,
+    ]  # fmt: skip
+    for column in columns:
+        for use in uses:
+            with pytest.raises(
+                Refused, match=r"(DagModel\.last_parsed_time|Log\.dttm) is a column of Airflow's database"
+            ):
+                use(column)
 
 
 def test_what_only_a_wheel_of_airflow_makes_up_is_refused() -> None:

@@ -7,13 +7,39 @@ Files import the others for queries on a session, which is refused with what to 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from aiosched.authoring.runtime.context import running_context
 from aiosched.errors import Refused
 
 
-class DagModel:
+class _Column:
+    """A column of a table that does not exist here: it can be named at the top of a file, and refuses to be used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._refuse()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise Refused(f"{self._name} is a column of Airflow's database, and there is none here (docs/api.md).")
+
+    __call__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __invert__ = __or__ = __and__ = _refuse
+    __eq__ = __ne__ = _refuse  # else a query would be a plausible False
+    __hash__ = object.__hash__
+
+
+class _WithColumns(type):
+    def __getattr__(cls, name: str) -> _Column:
+        if name.startswith("_"):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        return _Column(f"{cls.__name__}.{name}")
+
+
+class DagModel(metaclass=_WithColumns):
     """The DAG of the running task, by its id and its file."""
 
     def __init__(self, dag: Any) -> None:
@@ -62,7 +88,7 @@ class TaskReschedule:
         return [] if task_instance.first_started == task_instance.start_date else [cls(task_instance)]
 
 
-class _Table:
+class _Table(metaclass=_WithColumns):
     """A table that does not exist here."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
