@@ -212,3 +212,12 @@ def _end(dag: Any, start: datetime) -> datetime:
 
     run = dag.timetable.next_run(last=None, restriction=Restriction(start, None, catchup=True), now=start)
     return run.interval.end if run.interval.start == start else run.interval.start
+
+
+def test_a_teams_tests_may_replace_how_a_subdag_operator_checks_its_pool() -> None:
+    code = (
+        "from unittest.mock import patch\nfrom airflow.operators.subdag import SubDagOperator\n"
+        "with patch.object(SubDagOperator, '_validate_pool', return_value=None): ...\n"
+    )
+
+    exec(code, {})

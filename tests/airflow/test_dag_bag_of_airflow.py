@@ -82,6 +82,7 @@ def test_file_imports(path, error):
 @pytest.mark.parametrize("dag_id, dag, fileloc", dags(), ids=[one[2] for one in dags()])
 def test_dag(dag_id, dag, fileloc):
     check_cycle(dag)
+    assert dag.test_cycle() is False
     assert dag.tags
     assert dag.dag_id == dag_id
     if dag_id == "good":

@@ -34,6 +34,11 @@ class DAG(OlderNames):
         """Raise DagCycleError naming the tasks of a cycle, if there is one."""
         serialize.check_cycle(self)
 
+    def test_cycle(self) -> bool:
+        """`check_cycle`, under the name that Airflow 1.10 has; it returns False, as there."""
+        self.check_cycle()
+        return False
+
     def validate(self) -> None:
         """Raise DagError (or a subclass) for a DAG that cannot run."""
         self.to_spec()
