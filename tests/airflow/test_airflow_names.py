@@ -96,6 +96,7 @@ def test_what_modules_of_airflow_have_from_one_another_is_the_same_object_there(
         "from airflow.models.baseoperator import TaskStateChangeCallback; from airflow.jobs.base_job import BaseJob",
         "from airflow.models.abstractoperator import TaskStateChangeCallback; from airflow.jobs.job import Job",
         "from airflow.exceptions import DeserializingResultError as E; assert issubclass(E, ValueError)",
+        "from airflow.configuration import AirflowConfigParser, conf; assert isinstance(conf, AirflowConfigParser)",
         "from airflow.task.trigger_rule import TriggerRule; TriggerRule.ALL_DONE",
         "from airflow.sdk.bases.operator import OperatorPartial; from airflow.models.xcom_arg import PlainXComArg",
         "from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor",
