@@ -14,6 +14,7 @@ import pytest
 
 from aiosched.authoring.dag import loader, sources
 from aiosched.authoring.dag.sources import finder
+from aiosched.authoring.plugins.loading import LoadedPlugins
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.runner import drive
 from tests.executors.attempt_builders import until
@@ -54,7 +55,12 @@ def test_a_module_that_is_imported_as_soon_as_its_folder_is_on_the_path_is_known
 ) -> None:
     helper(tmp_path, "helper_of_both", "one")
     put(tmp_path, "from helper_of_both import WORD")
-    monkeypatch.setattr(loader, "load_plugins", lambda folder: importlib.import_module("helper_of_both"))
+
+    def load_plugins(folder: str | None) -> LoadedPlugins:
+        importlib.import_module("helper_of_both")
+        return LoadedPlugins()
+
+    monkeypatch.setattr(loader, "load_plugins", load_plugins)
     dags = FileDags(tmp_path)
     assert load(dags, "a", "1", "helper_of_both.py") == "one"
 

@@ -171,6 +171,8 @@ DIRECT: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # arguments, inp
     "users delete": (("bob", "--yes"), None, "user.deleted"),
     "pools set": (("p", "1"), None, "request.set_pool"),
     "pools delete": (("p", "--yes"), None, "request.delete_pool"),
+    "pools import": (("-",), '{"q": {"slots": 1}}', "request.set_pool"),
+    "airflow": (("pools", "set", "r", "2", "described"), None, "request.set_pool"),
     "alerts pause": (("late",), None, "alert_rule.paused"),
     "alerts resume": (("late",), None, "alert_rule.resumed"),
     "alerts test": (("late", "--wait", "0"), None, "alert_rule.tested"),
@@ -203,6 +205,7 @@ ASKING = {
 }  # fmt: skip
 OTHERWISE = {  # why there is no row above
     "init": "writes files of an author",
+    "pools export": "reads what is no secret",
     "serve": "its settings are an entry, see below",
     "celery worker": "has no database",
     "worker run-attempt": "has no database",

@@ -29,8 +29,8 @@ from aiosched.signatures import signature_of
 
 LOCAL_SETTINGS: Final = "airflow_local_settings"
 _OLDER: Final = {"policy": "task_policy"}  # in Airflow 1.10
-_HOOK: Final = "task_instance_mutation_hook"
-_KINDS: Final = ("dag_policy", "task_policy", _HOOK)
+INSTANCE_HOOK: Final = "task_instance_mutation_hook"
+_KINDS: Final = ("dag_policy", "task_policy", INSTANCE_HOOK)
 _FOLLOWED: Final = ("queue", "pool", "pool_slots", "executor", "executor_config")  # what the hook sets for a task
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = MappingProxyType(
@@ -113,13 +113,13 @@ class Policies:
 
     def _settle(self, task: Any, dag: Any) -> None:
         """Let the hook set queue, pool and the like of a task, for all its tries."""
-        if not self.by_kind[_HOOK]:
+        if not self.by_kind[INSTANCE_HOOK]:
             return
         try:
             first, later = (self._hooked(task, dag, tries) for tries in (0, 2))
         except _OnlyInARun as asked:
-            warn(f"{_HOOK} asks for {asked.name!r} of a task instance, which is known only in a run: queue and pool "
-                 "are decided when the file is read, so it does not change them.", task._origin)  # fmt: skip
+            warn(f"{INSTANCE_HOOK} asks for {asked.name!r} of a task instance, which is known only in a run: queue and "
+                 "pool are decided when the file is read, so it does not change them.", task._origin)  # fmt: skip
             return
         for name, value in first.items():
             if name in _FOLLOWED:
@@ -127,8 +127,8 @@ class Policies:
         ignored = {name for name in later if name not in _FOLLOWED or later[name] != getattr(task, name)}
         ignored |= first.keys() - set(_FOLLOWED)
         if ignored:
-            warn(f"{_HOOK} sets {', '.join(sorted(ignored))} of task {task.task_id!r} at some tries only, or what "
-                 f"cannot be set: that has no effect. It can set {', '.join(_FOLLOWED)} for all tries.",
+            warn(f"{INSTANCE_HOOK} sets {', '.join(sorted(ignored))} of task {task.task_id!r} at some tries only, or "
+                 f"what cannot be set: that has no effect. It can set {', '.join(_FOLLOWED)} for all tries.",
                  task._origin)  # fmt: skip
 
     def _hooked(self, task: Any, dag: Any, try_number: int) -> dict[str, Any]:
@@ -139,14 +139,13 @@ class Policies:
             operator=task.task_type, state=None, start_date=None, end_date=None, duration=None,
         )  # fmt: skip
         instance = _HookedInstance(known)
-        self._call(_HOOK, instance, dag)
+        self._call(INSTANCE_HOOK, instance, dag)
         return {name: value for name, value in vars(instance).items() if name != "_known"}
 
     def before_attempt(self, ti: Any) -> None:
         """Call the hook with the running task instance: it may change `ti.task`, a copy. Raises what it raises."""
-        if hooks := self.by_kind[_HOOK]:
-            ti.task = copy.copy(ti.task)
-        for hook in hooks:
+        ti.task = copy.copy(ti.task)
+        for hook in self.by_kind[INSTANCE_HOOK]:
             _called(hook, _HookedInstance(ti))
 
 

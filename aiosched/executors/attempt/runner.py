@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.plugins.listeners import call
-from aiosched.authoring.plugins.loading import loaded_plugins
+from aiosched.authoring.plugins.loading import LoadedPlugins, loaded_plugins
+from aiosched.authoring.plugins.policies import INSTANCE_HOOK
 from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.tasks.links import push_links
@@ -128,6 +129,7 @@ class Execution:
         "_driver",
         "_environment",
         "_plan",
+        "_plugins",
         "_services",
         "_ti",
         "_time_limit",
@@ -156,6 +158,7 @@ class Execution:
         self.started_at: datetime = datetime.now(UTC)
         self.task: BaseOperator | None = None
         self.operator: BaseOperator | None = None  # the rendered operator, once there is one
+        self._plugins: LoadedPlugins | None = None
         self.context: Context | None = None
         self.interruptible: bool = False  # whether AttemptStopped can be raised in it now
         self.stop_requested: bool = False
@@ -246,6 +249,7 @@ class Execution:
         self._ti = ti = TaskInstance(
             attempt, task, self._services, self._blocking, start_date=self.started_at, read_remote=self._read_xcom
         )
+        self._plugins = plugins = loaded_plugins()
         self.context = context = build_context(task, ti, attempt, dag)
         if self._environment.given is not None:
             context.update(self._environment.given.context)
@@ -257,9 +261,9 @@ class Execution:
                     await ti.load_remote()  # rendering must not wait for the store on this loop
             if plan.names_previous_run and attempt.is_async:
                 await load_previous_run(context)
-            operator = await self._render(task, context)
-            ti.task = operator
-            loaded_plugins().policies.before_attempt(ti)
+            ti.task = await self._render(task, context)
+            if plugins.policies.by_kind[INSTANCE_HOOK]:
+                plugins.policies.before_attempt(ti)
             self.operator = context["task"] = operator = ti.task
             if plan.has_templates and self.on_rendered is not None:
                 self.on_rendered(shown_fields_json(operator, self._environment.max_field_length))
@@ -467,8 +471,9 @@ class Execution:
 
     async def _tell_listeners(self, state: TaskState, error: BaseException | None = None) -> None:
         """Call the listeners of plugins. For an attempt that shares its loop they run in a thread: they may block."""
-        if self.context is None or not (listeners := listeners_of(state, self._ti, error)):
+        if self.context is None or self._plugins is None or not self._plugins.hooks:
             return
+        listeners = listeners_of(self._plugins, state, self._ti, error)
         with current_context(self.context):
             for name, listener in listeners:
                 await self._guarded(name, *((in_thread, listener) if self.attempt.is_async else (listener,)))
@@ -535,12 +540,10 @@ async def _within(seconds: float, work: Awaitable[T]) -> T:
 
 
 def listeners_of(
-    state: TaskState, ti: TaskInstance | None, error: BaseException | None = None
+    plugins: LoadedPlugins, state: TaskState, ti: TaskInstance | None, error: BaseException | None = None
 ) -> list[tuple[str, Callable[[], Any]]]:
     """The listeners to call when a task instance has got this state: their names to show, and the calls."""
-    if not (all_hooks := loaded_plugins().hooks):
-        return []
     before = TaskState.QUEUED if state is TaskState.RUNNING else TaskState.RUNNING
     facts = {"previous_state": before, "task_instance": ti, "error": error}
-    hooks = all_hooks.get(f"on_task_instance_{state.value}", ())
+    hooks = plugins.hooks.get(f"on_task_instance_{state.value}", ())
     return [(f"listener {hook.__module__}.{hook.__qualname__}", partial(call, hook, facts)) for hook in hooks]
