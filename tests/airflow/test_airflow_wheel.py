@@ -45,4 +45,4 @@ def test_a_wheel_that_is_installed_answers_airflow(tmp_path: Path) -> None:
         str(sum(map(len, MODULES.values()))),
         "aiosched.authoring.dag.dag",
     ]
-    assert "`aiosched providers install apache-airflow-providers-google`" in hint
+    assert "`aiosched providers install apache-airflow-providers-google==" in hint
