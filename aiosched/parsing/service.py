@@ -87,7 +87,8 @@ class _Stopped(Exception):
 class Parser:
     """Parses the DAG files whose partition this scheduler owns.
 
-    Create it in a running event loop. `owns` is called at every listing; call `refresh` when its results change.
+    Create it in a running event loop. `owns` is called at every listing; call `refresh` when its results change. The
+    first pass does not begin while it is not known (`knows_owned`) which partitions are owned.
     `on_change` gets the ids of DAGs whose version, definition or health changed, after the commit, on the event loop.
     """
 
@@ -98,6 +99,7 @@ class Parser:
         *,
         clock: Clock | None = None,
         owns: Callable[[int], bool] = lambda _: True,
+        knows_owned: Callable[[], bool] = lambda: True,
         on_change: Callable[[frozenset[str]], None] = lambda _: None,
         executors: Collection[str] | None = None,
         keeper: BundleKeeper | None = None,
@@ -123,6 +125,7 @@ class Parser:
         paused = settings.core.dags_are_paused_at_creation
         self._storage = Storage(db, self._clock, paused=paused, executors=executors)
         self._here = OwnedFiles(owns, self._clock.now())
+        self._knows_owned = knows_owned
         self._results = ResultQueue()
         self._outcomes = Outcomes()
         self._first = FirstPass()
@@ -250,6 +253,7 @@ class Parser:
         complete = not any(source.waiting for source in self._sources)
         listing = await list_all(self._sources, self._parse_queue.unlisted)
         gained = self._here.take_partitions()
+        complete = complete and self._knows_owned()
         known = await self._storage.transaction(lambda conn: dag_statements.files_of(conn, gained)) if gained else {}
         taking_over, self._listed = self._listed, True  # at the start all files are parsed
         adopted = {n: f for n, f in known.items() if taking_over and f.content_hash and not f.has_error}

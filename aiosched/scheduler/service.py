@@ -840,8 +840,8 @@ class Scheduler:
     async def _run_parser(self) -> None:
         await self._ready.wait()
         self.parser = Parser(
-            self.settings, self.db, clock=self.clock, owns=self._owns, on_change=self.dags_changed,
-            executors=members_of(self.executor).keys(), keeper=self._keeper,
+            self.settings, self.db, clock=self.clock, owns=self._owns, knows_owned=self._knows_owned,
+            on_change=self.dags_changed, executors=members_of(self.executor).keys(), keeper=self._keeper,
         )  # fmt: skip
         await self.parser.run()
 
@@ -868,6 +868,10 @@ class Scheduler:
         self.list_files()
         if self.on_partitions is not None and self._session is not None:
             self.on_partitions(self._session.cache.partitions)
+
+    def _knows_owned(self) -> bool:
+        """False while a session that has just begun, as after an error, reads what it owns."""
+        return self._session is not None and self._session.locks.ready.is_set()
 
     def _owns(self, partition: int) -> bool:
         is_own = self._session is not None and partition in self._session.cache.partitions

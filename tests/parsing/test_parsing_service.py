@@ -229,6 +229,28 @@ async def test_files_that_move_here_unchanged_are_not_parsed_again(bench: Bench)
         assert (await bench.dags())["same"][1] is True
 
 
+async def test_the_first_pass_waits_until_it_is_known_whose_the_files_are(bench: Bench) -> None:
+    """As while a scheduler that had an error right after its start reads again what it owns."""
+    bench.write("a.py", dag_source("a"))
+    owned = False
+    parser = Parser(
+        bench.settings, bench.db, clock=bench.clock, owns=lambda _: owned, knows_owned=lambda: owned,
+        on_change=bench.heard,
+    )  # fmt: skip
+    running = asyncio.create_task(parser.run())
+    async with asyncio.timeout(PATIENCE):
+        while parser.listed_at is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert not parser.first_pass.done()
+        owned = True
+        parser.refresh()
+        await parser.first_pass
+
+    assert list(await bench.dags()) == ["a"]
+    parser.stop()
+    await running
+
+
 async def test_unchanged_files_are_parsed_again_after_the_interval_and_rows_that_vanished_come_back(
     bench: Bench,
 ) -> None:
