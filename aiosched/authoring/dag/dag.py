@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
+from aiosched.authoring.base.building import is_at_work
 from aiosched.authoring.base.dates import optional_aware
-from aiosched.authoring.dag import serialize
-from aiosched.authoring.dag.older_names import OlderNames
+from aiosched.authoring.dag import instants, serialize
+from aiosched.authoring.dag.contents import DagContents
+from aiosched.authoring.dag.custom_timetables import DagRunInfo
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import DagSpec
-from aiosched.core.timetables import zone
+from aiosched.core.timetables import DataInterval, Restriction, timed, zone
+from aiosched.errors import Refused
 from aiosched.lazy import provided
 
 if TYPE_CHECKING:
     from pendulum import FixedTimezone, Timezone
 
+    from aiosched.core.timetables.base import NextRun
 
-class DAG(OlderNames):
+
+class DAG(DagContents):
     """Tasks and their order, with a schedule: `with DAG("sales", schedule="@daily", start_date=…): ...`.
 
     Parameters mean what they mean in Airflow; `default_args` apply to every task. `max_active_tasks` limits the tasks
@@ -29,6 +35,10 @@ class DAG(OlderNames):
     `asset_triggered`; by default all. Dates may be datetimes or ISO strings; the time zone of the schedule is that of
     `start_date`.
     """
+
+    is_subdag = False
+    parent_dag = None
+    allow_future_exec_dates = False
 
     def check_cycle(self) -> None:
         """Raise DagCycleError naming the tasks of a cycle, if there is one."""
@@ -79,6 +89,89 @@ class DAG(OlderNames):
         running = provided("run_dag_test")(self, logical_date=moment, conf=conf, **options)
         return asyncio.run(running) if is_plain and not _is_on_a_loop() else running
 
+    # -- what DAGs of Airflow 1.10 and 2 have, under the names that they have there --
+
+    @property
+    def schedule_interval(self) -> Any:
+        """The schedule as it was given, under the name that Airflow 1.10 and 2 have."""
+        return self.schedule
+
+    normalized_schedule_interval = schedule_interval
+
+    @property
+    def concurrency(self) -> int:
+        """`max_active_tasks`, under the name that Airflow 1.10 has."""
+        return self.max_active_tasks
+
+    @property
+    def subdags(self) -> list[Any]:
+        """None: a SubDagOperator is a group of tasks here."""
+        return []
+
+    @property
+    def full_filepath(self) -> str:
+        """The path of its file."""
+        return self.fileloc
+
+    @property
+    def relative_fileloc(self) -> Path:
+        """The path of its file below the working directory or the DAGs folder; else as it is."""
+        path = Path(self.fileloc)
+        return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+    @property
+    def safe_dag_id(self) -> str:
+        """The id, for names without dots."""
+        return self.dag_id.replace(".", "__dot__")
+
+    def following_schedule(self, dttm: datetime) -> datetime | None:
+        """The first logical date after an aware instant."""
+        return instants.following(self.timetable_at(dttm), dttm)
+
+    def previous_schedule(self, dttm: datetime) -> datetime | None:
+        """The last logical date before an aware instant."""
+        return instants.previous(self.timetable_at(dttm), dttm)
+
+    def next_dagrun_info(
+        self, last_automated_dagrun: datetime | DataInterval | None = None, *, restricted: bool = True
+    ) -> DagRunInfo | None:
+        """The run after the one with that logical date (aware) or data interval, None if there is none.
+
+        Without one, the first run. `restricted`: only between the dates of the DAG, and by its `catchup`.
+        """
+        last = last_automated_dagrun
+        if isinstance(last, datetime):
+            after = self.following_schedule(last)
+            last = DataInterval(_plain(last), _plain(after or last))
+        limits = self._restriction() if restricted else Restriction(None, None, catchup=True)
+        now = SystemClock().now()
+        run = timed(self.timetable_at(now)).next_run(last=last, restriction=limits, now=now)
+        return None if run is None else _info(run)
+
+    def iter_dagrun_infos_between(
+        self, earliest: datetime | None, latest: datetime, *, align: bool = True
+    ) -> Iterator[DagRunInfo]:
+        """The runs whose logical dates are in that span, both ends included; `earliest` by default the start date."""
+        first = earliest or self.start_date
+        limits = Restriction(None if first is None else _plain(first), _plain(latest), catchup=True)
+        timetable, last = timed(self.timetable_at(latest)), None
+        while (run := timetable.next_run(last=last, restriction=limits, now=_plain(latest))) is not None:
+            yield _info(run)
+            last = run.interval
+
+    def sub_dag(self, *args: Any, **kwargs: Any) -> Self:
+        """As `partial_subset`."""
+        return self.partial_subset(*args, **kwargs)
+
+    def clear(self, *args: Any, **kwargs: Any) -> int:
+        """0 where no task runs: tests call it before `test()`, which keeps nothing. Raises Refused in a task."""
+        if is_at_work():
+            raise Refused(f"A task cannot clear others. Use the REST API, or `aiosched tasks clear {self.dag_id} …`.")
+        return 0
+
+    def cli(self) -> None:
+        """Nothing: Airflow's files call it at their end, when Python runs them. Use `aiosched dags test`."""
+
 
 def _is_on_a_loop() -> bool:
     try:
@@ -86,3 +179,11 @@ def _is_on_a_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _plain(at: datetime) -> datetime:
+    return datetime.fromtimestamp(at.timestamp(), UTC)
+
+
+def _info(run: NextRun) -> DagRunInfo:
+    return DagRunInfo(run.run_after, run.interval)
