@@ -22,7 +22,6 @@ MOST_IN_IGNORE_FILE: Final = 2**20  # bytes
 _AIRFLOWS: Final = ".airflowignore"
 IGNORE_FILES: Final = (_AIRFLOWS, ".aioschedignore")  # in this order: the last one wins
 
-_COMMENT: Final = re.compile(r"\s*#.*")
 _IS_REGEXP: Final = re.compile(r"\^|.*(\\\.|\.\+|\$$|.\.\*)|\.\*[\w-]")  # as globs these match nothing that is listed
 _IS_GLOB: Final = re.compile(r"[*!]|.*(\*\*|/\*|\w\*\.)")
 
@@ -109,7 +108,7 @@ def _regexps(lines: Sequence[str]) -> tuple[IgnoreRules, str | None]:
     """
     patterns, dead = [], None
     for number, line in enumerate(lines, 1):
-        if text := _COMMENT.sub("", line).strip():
+        if text := line.partition("#")[0].strip():
             try:
                 patterns.append(searcher(f"(?:^|/){text[1:]}" if text.startswith("/") else text))
             except PatternError as error:

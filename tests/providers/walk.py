@@ -63,7 +63,7 @@ def walk(package: str) -> Iterator[Walked]:
 def walk_parts(package: str) -> Iterator[Walked]:
     """Import what else the package declares."""
     provider = installed_providers()[package]
-    classes = {*provider.notifications, *provider.extra_links, *provider.decorators.values()}
+    classes = {*provider.notifications, *(provider.declared.get("extra-links") or ()), *provider.decorators.values()}
     classes |= {one.hook for one in provider.connection_types}
     for name in sorted({*provider.hooks, *provider.triggers, *classes}):
         walked = Walked(name, is_task=False)
