@@ -197,7 +197,7 @@ def _show(report: MigrationReport, output: Format | None) -> None:
         for line in one.details:
             talk(f"{one.file}: {line}")
     verdicts = [str(one.verdict) for one in report.files]
-    talk(", ".join(f"{counted(verdicts.count(each), 'file')} {each}" for each in dict.fromkeys(verdicts)))
+    talk(", ".join(f"{each}: {counted(verdicts.count(each), 'file')}" for each in dict.fromkeys(verdicts)))
     if report.generation is not None:
         talk(f"made for Airflow {report.generation.number} ({report.generation.why})")
     for difference in report.differences:
