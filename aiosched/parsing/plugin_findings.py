@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -59,11 +61,13 @@ async def find_plugins(settings: Settings, dags_folder: Path | None = None) -> P
             out, err = await process.communicate()
         report = json.loads(out.decode().splitlines()[-1])
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return PluginFindings([], [PluginFinding(f"they take longer than {limit:g} s to import", is_error=True)])
     except (IndexError, ValueError):
         last = (err.decode(errors="replace").splitlines() or ["no output"])[-1]
         return PluginFindings([], [PluginFinding(f"they cannot be loaded: {last}", is_error=True)])
+    finally:  # also when the command is interrupted
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
     findings = [PluginFinding(f"{one['where']}: {one['text']}", one["is_error"]) for one in report["problems"]]
     return PluginFindings(report["plugins"], findings)
