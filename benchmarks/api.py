@@ -140,7 +140,7 @@ async def api_load(browsers: int, seconds: float) -> Finding:
 
     @contextlib.asynccontextmanager
     async def looked_at(dsn: str) -> AsyncIterator[None]:
-        async with _web_server(dsn) as url, _browsers(url, browsers, counts):
+        async with web_server(dsn) as url, _browsers(url, browsers, counts):
             yield
 
     alone = await at_rate(_RATE, int(seconds))
@@ -163,7 +163,7 @@ def _lags(finding: Finding) -> list[Figure]:
 
 
 @contextlib.asynccontextmanager
-async def _web_server(dsn: str) -> AsyncIterator[str]:
+async def web_server(dsn: str) -> AsyncIterator[str]:
     """The web server beside a scheduler on that database, as `aiosched serve` starts it; its address."""
     settings = Settings(web=WebSettings(loopback_login="none"))
     sock = ports.bind(settings.web.host, 0)

@@ -29,6 +29,7 @@ from benchmarks.scaling import scaling
 from benchmarks.shapes import SHAPES
 from benchmarks.sustained import sustained
 from benchmarks.takeover import takeover
+from benchmarks.triggers import triggers
 from benchmarks.unfinished import unfinished
 from benchmarks.warm import warm
 
@@ -86,6 +87,9 @@ SCENARIOS: Final = MappingProxyType(
         ),
         "api-load": Scenario(
             "lag of tasks with and without browsers on the web server", api_load, 100, "browsers", 30, 600
+        ),
+        "triggers": Scenario(
+            "triggers a second of one web server, one by one and in batches", triggers, 2000, "triggers", 0, 300
         ),
         "jobs-1m": Scenario(
             "ten questions of a person on duty: clicks and time in a browser",
@@ -156,6 +160,7 @@ EVERYTHING: Final = (
     ("mapped-10000",),
     ("api-1m",),
     ("api-load",),
+    ("triggers",),
     ("jobs-1m",),
     ("memory-1000",),
     ("takeover",),

@@ -321,3 +321,32 @@ def test_a_connection_that_rests_keeps_no_event_loop(dsn: str) -> None:
         return len(asyncio.all_tasks()) == 2  # somebody listens, and nobody tells them to stop
 
     assert asyncio.run(wait_in_vain())
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_who_has_just_sent_a_request_looks_once_when_it_is_answered(db: Database, looks: Looks) -> None:
+    """While the connection listens; also when the answer was announced before anybody waited for it."""
+    (first,) = await ask(db)
+    waiting = wait(db, first)
+    await looks.until([first], 2)
+    late, early = await ask(db, 2)
+
+    waiting_late = asyncio.create_task(wait_applied(db, late, timeout=NEVER, is_new=True))
+    await answer(db, early)
+    await answer(db, first, late)
+    assert await waiting == await waiting_late == DONE
+    assert await wait_applied(db, early, timeout=NEVER, is_new=True) == DONE
+
+    assert looks.times == {first: 3, late: 1, early: 1}
+
+
+@pytest.mark.usefixtures("haste")
+async def test_who_has_just_sent_a_request_looks_without_being_told(db: Database, looks: Looks) -> None:
+    (other,) = await ask(db)
+    waiting_for_other = wait(db, other)
+    await looks.until([other], 2)
+    (number,) = await ask(db)
+    await answer(db, number, announce=False)
+
+    assert await wait_applied(db, number, timeout=NEVER, is_new=True) == DONE
+    waiting_for_other.cancel()

@@ -11,7 +11,22 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Text, and_, case, cast, false, func, null, or_, select, true, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    false,
+    func,
+    null,
+    or_,
+    select,
+    true,
+    tuple_,
+)
 
 from aiosched.core.graph.spec import DagSpec, TaskSpec, read_document
 from aiosched.core.run.shown_run import ShownRun
@@ -138,9 +153,12 @@ def select_dags() -> Select[Any]:
     )
 
 
+_DAG_BY_ID: Final = select_dags().where(dag.c.dag_id == bindparam("dag_id"))
+
+
 async def get_dag(db: Database, dag_id: str) -> DagListRow:
     """One DAG; raises NotFound with suggestions."""
-    rows = await fetch(db, select_dags().where(dag.c.dag_id == dag_id))
+    rows = await fetch(db, _DAG_BY_ID, dag_id=dag_id)
     if not rows:
         raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
     return dag_row(rows[0])
@@ -209,6 +227,7 @@ _SHOWN: Final = dict(dag_run.c.items()) | {
 RUN_COLUMNS: Final = select(*(_SHOWN[each.name].label(each.name) for each in fields(RunRow) if each.init)).join(
     dag_version, dag_version.c.id == dag_run.c.version_id
 )
+_RUN_BY_ID: Final = RUN_COLUMNS.where(dag_run.c.dag_id == bindparam("dag_id"), dag_run.c.run_id == bindparam("run_id"))
 
 
 async def list_runs(
@@ -258,12 +277,13 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
                 return found[0]
         await get_dag(db, dag_id)
         raise NotFound(f"DAG {dag_id!r} has no {_NAMES[reference]}.")
+    if rows := await fetch(db, _RUN_BY_ID, dag_id=dag_id, run_id=reference):
+        return RunRow(**rows[0]._mapping)
     of_dag = RUN_COLUMNS.where(dag_run.c.dag_id == dag_id)
-    rows = await fetch(db, of_dag.where(dag_run.c.run_id == reference))
-    instant = _instant(reference)
-    if not rows and isinstance(instant, datetime):
+    rows, instant = [], _instant(reference)
+    if isinstance(instant, datetime):
         rows = await fetch(db, of_dag.where(dag_run.c.logical_date == instant))
-    elif not rows and instant is not None:
+    elif instant is not None:
         first, end = await span_of(db, dag_id, instant, instant)
         of_day = of_dag.where(dag_run.c.logical_date >= first, dag_run.c.logical_date < end)
         rows = await fetch(db, of_day.order_by(dag_run.c.logical_date).limit(_MOST_OF_DAY))
@@ -437,9 +457,9 @@ def shown_words(stored: Sequence[str | None]) -> tuple[str, ...]:
     return tuple(word for word in stored if word is not None)
 
 
-async def fetch(db: Database, query: Select[Any]) -> Sequence[Any]:
-    """All rows of `query`: one statement, which needs no BEGIN and ROLLBACK around it."""
+async def fetch(db: Database, query: Select[Any], **values: Any) -> Sequence[Any]:
+    """All rows of `query`, with `values` of its parameters: one statement, which needs no BEGIN and ROLLBACK."""
     async with db.engine.connect() as conn:
         await conn.execution_options(isolation_level="AUTOCOMMIT")
-        rows: Sequence[Any] = (await conn.execute(query)).all()
+        rows: Sequence[Any] = (await conn.execute(query, values)).all()
     return rows

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ APPLIED_CHANNEL: Final = "aiosched_applied"  # payload: numbers of requests, com
 
 POLL_SECONDS: Final = 1.0
 REST_SECONDS: Final = 10.0  # how long the connection is kept without waiters
+_MOST_EARLY: Final = 1000
 
 
 def read_numbers(payload: str) -> list[int]:
@@ -40,6 +42,15 @@ class RequestAnswers:
         self._no_waiters.set()
         self._left = 0.0  # when a waiter last left
         self._listening: asyncio.Task[None] | None = None
+        self._is_listening = False
+        self._early: deque[int] = deque(maxlen=_MOST_EARLY)  # announced while nobody waited for them
+
+    def will_tell(self, number: int) -> bool:
+        """Whether the answer to a request that was sent just now is still to be announced, so that a look is in vain.
+
+        An answer can be announced before its waiter is there, and an announcement can get lost.
+        """
+        return self._is_listening and not self.closing and number not in self._early
 
     @contextlib.contextmanager
     def awaited(self, numbers: Collection[int]) -> Iterator[asyncio.Event]:
@@ -85,15 +96,19 @@ class RequestAnswers:
         conn = await self._db.connect(application_name="aiosched answers")
         try:
             await conn.add_listener(APPLIED_CHANNEL, self._on_notification)
+            self._is_listening = True
             self._wake_all()  # for answers that arrived earlier
             while not conn.is_closed() and (self._waiting or time.monotonic() < self._left + REST_SECONDS):  # noqa: ASYNC110
                 await asyncio.sleep(POLL_SECONDS)
         finally:
+            self._is_listening = False
             with contextlib.suppress(OSError):
                 await conn.close(timeout=1.0)
 
     def _on_notification(self, _: DatabaseConnection, __: int, ___: str, payload: str) -> None:
         for number in read_numbers(payload):
+            if number not in self._waiting:
+                self._early.append(number)
             for notified in self._waiting.get(number, ()):
                 notified.set()
 

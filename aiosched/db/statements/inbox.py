@@ -413,21 +413,25 @@ async def read_answers(conn: DatabaseConnection, numbers: Sequence[int]) -> dict
     return found
 
 
-async def wait_applied(db: Database, number: int, *, timeout: float) -> RequestResult | None:
+async def wait_applied(db: Database, number: int, *, timeout: float, is_new: bool = False) -> RequestResult | None:
     """The answer to a request, or None if there was none within `timeout` seconds, or before `db` was closed."""
-    return (await wait_all_applied(db, [number], timeout=timeout)).get(number)
+    return (await wait_all_applied(db, [number], timeout=timeout, is_new=is_new)).get(number)
 
 
-async def wait_all_applied(db: Database, numbers: Sequence[int], *, timeout: float) -> dict[int, RequestResult]:
+async def wait_all_applied(
+    db: Database, numbers: Sequence[int], *, timeout: float, is_new: bool = False
+) -> dict[int, RequestResult]:
     """The answers to requests by their ids, as far as they come within `timeout` seconds, and before `db` is closed.
 
     All waiters share one connection that listens (with a pooler, which cannot listen, there is none), and each polls
     once a second in case the notification was lost. They wait while the database is briefly unreachable: the request is
-    stored.
+    stored. `is_new`: they were sent just now, so that there can be no answer that was announced long ago.
     """
     answers: dict[int, RequestResult] = {}
     with db.answers.awaited(numbers) as notified, contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout):
+            if is_new and all(map(db.answers.will_tell, numbers)):
+                await _notified(notified)
             while True:
                 last = db.answers.closing
                 notified.clear()
@@ -435,10 +439,15 @@ async def wait_all_applied(db: Database, numbers: Sequence[int], *, timeout: flo
                 if last or len(answers) == len(numbers):
                     break
                 db.answers.listen()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_SECONDS):
-                        await notified.wait()
+                await _notified(notified)
     return answers
+
+
+async def _notified(notified: asyncio.Event) -> None:
+    """Returns when an answer was announced, and when it is time to look whether one was without our hearing of it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(POLL_SECONDS):
+            await notified.wait()
 
 
 async def _poll_answers(db: Database, numbers: Sequence[int]) -> dict[int, RequestResult]:
@@ -497,7 +506,8 @@ async def ask_owner(
         keyring=keyring,
     )
     number = await _added(db, adding)
-    answer = _owner_answer(number, await wait_applied(db, number, timeout=timeout))
+    found = await wait_applied(db, number, timeout=timeout, is_new=request.key is None)
+    answer = _owner_answer(number, found)
     if isinstance(answer, AioschedError):
         raise answer
     return answer
@@ -567,13 +577,11 @@ async def ask_owner_many(
         reason=requests[0].reason,
         keyring=keyring,
     )
+    is_new = all(request.key is None for request in requests)
     added: Sequence[int | AioschedError]
-    added = (
-        await _added(db, add_each)
-        if any(request.key is not None for request in requests)
-        else await _added(db, add_together)
-    )
-    answers = await wait_all_applied(db, [one for one in added if isinstance(one, int)], timeout=timeout)
+    added = await _added(db, add_together) if is_new else await _added(db, add_each)
+    numbers = [one for one in added if isinstance(one, int)]
+    answers = await wait_all_applied(db, numbers, timeout=timeout, is_new=is_new)
     return [_owner_answer(one, answers.get(one)) if isinstance(one, int) else one for one in added]
 
 

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from aiosched.core.requests import requests
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import MOST_KEY, find_request, keyed_request
-from aiosched.web.auth.access import Person
+from aiosched.web.auth.access import Person, Principal
 from aiosched.web.requests.answers import waiting
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import RequestClient, TheRequestClient
 
 IdempotencyKey = Annotated[
     str | None,
@@ -28,7 +28,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-async def was_sent(db: Database, person: Person, key: str | None) -> bool:
+async def was_sent(db: Database, person: Principal, key: str | None) -> bool:
     """Whether a person has sent a request with this key."""
     if key is None:
         return False
@@ -39,13 +39,11 @@ async def was_sent(db: Database, person: Person, key: str | None) -> bool:
 class Sender:
     """The person who asks, and the way to the owners of DAGs."""
 
-    def __init__(
-        self, request: Request, request_client: TheRequestClient, person: Person, key: IdempotencyKey = None
-    ) -> None:
+    def __init__(self, request: Request, client: RequestClient, person: Principal, key: str | None) -> None:
         self._key = key
-        self.client: TheRequestClient = request_client
-        self.person: Person = person
-        self.db: Database = request_client.db
+        self.client: RequestClient = client
+        self.person: Principal = person
+        self.db: Database = client.db
         self._request = request
 
     async def was_sent(self) -> bool:
@@ -73,4 +71,10 @@ class Sender:
         return JSONResponse(model.model_dump(mode="json"), status)
 
 
-TheSender = Annotated[Sender, Depends()]
+async def _sender(
+    request: Request, request_client: TheRequestClient, person: Person, key: IdempotencyKey = None
+) -> Sender:
+    return Sender(request, request_client, person, key)
+
+
+TheSender = Annotated[Sender, Depends(_sender)]
