@@ -215,6 +215,9 @@ provide("aiosched.authoring.runtime.object_storage", "path_of_data")  # for valu
 provide("aiosched.executors.dag_test", "run_dag_test")  # for DAG.test
 provide("aiosched.testing.airflow_dag_bag", "DagBag")  # for tests of Airflow projects
 provide("aiosched.testing.airflow_dag_bag", "FileLoadStat")
+provide("aiosched.testing.airflow_runs", "TestedInstance")
+provide("aiosched.testing.airflow_runs", "create_dagrun")  # for DAG.create_dagrun
+provide("aiosched.testing.airflow_runs", "run_task")  # for BaseOperator.run
 provide("aiosched.web.embedded", "web_app")  # for Scheduler.web_app
 
 __all__ = [

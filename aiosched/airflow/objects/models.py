@@ -32,14 +32,16 @@ class _Column:
     __hash__ = object.__hash__
 
 
-class _WithColumns(type):
+class WithColumns(type):
+    """The type of a table: its columns can be named."""
+
     def __getattr__(cls, name: str) -> _Column:
         if name.startswith("_"):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         return _Column(f"{cls.__name__}.{name}")
 
 
-class DagModel(metaclass=_WithColumns):
+class DagModel(metaclass=WithColumns):
     """The DAG of the running task, by its id and its file."""
 
     def __init__(self, dag: Any) -> None:
@@ -88,7 +90,7 @@ class TaskReschedule:
         return [] if task_instance.first_started == task_instance.start_date else [cls(task_instance)]
 
 
-class _Table(metaclass=_WithColumns):
+class _Table(metaclass=WithColumns):
     """A table that does not exist here."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -169,6 +169,15 @@ class DAG(DagContents):
             raise Refused(f"A task cannot clear others. Use the REST API, or `aiosched tasks clear {self.dag_id} …`.")
         return 0
 
+    def create_dagrun(self, state: str = "queued", *_: Any, **given: Any) -> Any:
+        """A run for a test of an Airflow project, with the arguments that Airflow has: its task instances can `run()`.
+
+        Raises Refused in a task.
+        """
+        if is_at_work():
+            raise Refused("A task cannot make runs here: use TriggerDagRunOperator.")
+        return provided("create_dagrun")(self, state, **given)
+
     def cli(self) -> None:
         """Nothing: Airflow's files call it at their end, when Python runs them. Use `aiosched dags test`."""
 

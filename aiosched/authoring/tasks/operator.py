@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, Self, TypeAlias
 
 from aiosched.authoring.base import checks
-from aiosched.authoring.base.building import current_dag, current_group, made_without_dag
+from aiosched.authoring.base.building import current_dag, current_group, is_at_work, made_without_dag
 from aiosched.authoring.base.dates import optional_aware
 from aiosched.authoring.base.dependencies import Dependable, Label, connect
 from aiosched.authoring.base.executor_config import executor_config_as_json
@@ -30,7 +30,16 @@ from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.values.messages import Resume, XComRef
-from aiosched.errors import AioschedError, DagError, TaskDeferralError, TaskDeferralTimeout, TaskDeferred, TaskTimeout
+from aiosched.errors import (
+    AioschedError,
+    DagError,
+    Refused,
+    TaskDeferralError,
+    TaskDeferralTimeout,
+    TaskDeferred,
+    TaskTimeout,
+)
+from aiosched.lazy import provided
 
 if TYPE_CHECKING:
     from aiosched.authoring.base.dialects import Dialect
@@ -396,6 +405,15 @@ class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
     def extra_links(self) -> list[str]:
         """The names of the links."""
         return sorted(self.operator_extra_link_dict)
+
+    def run(self, start_date: datetime | None = None, end_date: datetime | None = None, **options: Any) -> None:
+        """Run the task alone for each logical date between two, as tests of Airflow projects do; raises what it raises.
+
+        Nothing is stored, and upstream tasks count as done. Raises Refused in a task.
+        """
+        if is_at_work():
+            raise Refused(f"A task cannot run others: make {self.task_id!r} downstream of it.")
+        provided("run_task")(self, start_date, end_date, **options)
 
     def dry_run(self) -> None:
         """Log the template fields; nothing is done."""
