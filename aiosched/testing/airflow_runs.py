@@ -7,10 +7,7 @@ Source: the methods of `DAG`, `DagRun`, `TaskInstance` and `BaseOperator` in Air
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 from collections.abc import Coroutine, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -18,6 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from aiosched.authoring.base.dates import optional_aware
+from aiosched.authoring.base.plain_callers import value_of
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime import context, task_instance
 from aiosched.authoring.runtime.context import Context
@@ -330,7 +328,4 @@ def _row_of(run: TestedRun) -> Run:
 
 def _finished(work: Coroutine[Any, Any, Any], *, on_loop: bool) -> Any:
     """The result of an attempt; one that needs an event loop gets one of its own, also below a running one."""
-    if not on_loop:
-        return drive(work)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(contextvars.copy_context().run, asyncio.run, work).result()
+    return value_of(work) if on_loop else drive(work)

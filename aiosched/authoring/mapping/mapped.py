@@ -15,6 +15,7 @@ from aiosched.authoring.base import building, checks
 from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.dialects import translated
 from aiosched.authoring.base.location import author_location
+from aiosched.authoring.base.plain_callers import gives_coroutine
 from aiosched.authoring.base.unknown import constructing
 from aiosched.authoring.mapping.expansion import ExpandInput, mapped_arguments, mapped_kwargs
 from aiosched.authoring.tasks.defaults_by_name import parameters_of, required_of
@@ -103,9 +104,7 @@ class MappedOperator(BaseOperator):
         return None if mark is None else mark(self.partial_kwargs)
 
     def resumes_async(self, resume: Resume) -> bool:
-        return resume.error is None and inspect.iscoroutinefunction(
-            getattr(self.operator_class, resume.next_method, None)
-        )
+        return resume.error is None and gives_coroutine(getattr(self.operator_class, resume.next_method, None))
 
     def _shown_fields(self) -> dict[str, Any]:
         mapped = self.expand_input.shown()

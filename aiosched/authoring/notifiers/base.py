@@ -6,9 +6,10 @@ import asyncio
 import copy
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from aiosched.authoring.base.plain_callers import is_on_loop, value_of
 from aiosched.authoring.tasks.templater import Templater
 
 if TYPE_CHECKING:
@@ -42,8 +43,12 @@ class BaseNotifier(Templater):
             return await self.notify(context)
         return await asyncio.to_thread(self.notify, context)
 
-    async def __call__(self, context: Context) -> None:
-        """Render the templates, then notify."""
+    def __call__(self, context: Context) -> Awaitable[None] | None:
+        """Render the templates, then notify. On an event loop it has to be awaited; elsewhere it is done at once."""
+        work = self._notify_rendered(context)
+        return work if is_on_loop() else value_of(work)
+
+    async def _notify_rendered(self, context: Context) -> None:
         notifier = await asyncio.to_thread(self.rendered, context)
         await notifier.async_notify(context)
 

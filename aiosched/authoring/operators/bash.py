@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, describe_code
 from aiosched.authoring.tasks.operator import BaseOperator
@@ -56,6 +57,7 @@ class BashOperator(BaseOperator):
         self.output_processor = output_processor
         self._command: ProcessCommand | None = None
 
+    @for_plain_callers
     async def execute(self, context: Context) -> Any:
         """Run the command; raises SkipTask or CommandFailed, depending on its exit code."""
         environment = command_environment(context, self.env, inherit=self.env is None or self.append_env)
@@ -100,6 +102,7 @@ class DecoratedBashOperator(BashOperator):
         self.op_args: Collection[Any] = op_args if op_args is not None else ()
         self.op_kwargs: Mapping[str, Any] = op_kwargs if op_kwargs is not None else {}
 
+    @for_plain_callers
     async def execute(self, context: Context) -> Any:
         """Call the function (plain or coroutine), then run what it returned."""
         command = self.python_callable(

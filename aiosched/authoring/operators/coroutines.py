@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.tasks.operator import BaseOperator
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ class BaseAsyncOperator(BaseOperator):
         """Do the work and return the value for XCom, or None."""
         raise NotImplementedError(f"{type(self).__name__} has no aexecute(self, context): implement it.")
 
+    @for_plain_callers
     async def execute(self, context: Context) -> Any:
         """`aexecute`."""
         return await self.aexecute(context)

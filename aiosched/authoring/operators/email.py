@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.runtime.mail import Mail
 from aiosched.authoring.tasks.operator import BaseOperator
 
@@ -57,6 +58,7 @@ class EmailOperator(BaseOperator):
         self.conn_id = conn_id
         self.custom_headers: dict[str, Any] = dict(custom_headers or {})
 
+    @for_plain_callers
     async def execute(self, context: Context) -> None:
         """Send it, in a thread."""
         mail = Mail(

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.runtime.http import HttpCall, checked
 from aiosched.authoring.tasks.operator import BaseOperator
@@ -55,6 +56,7 @@ class HttpOperator(BaseOperator):
         self.extra_options: dict[str, Any] = dict(extra_options or {})
         self.log_response = log_response
 
+    @for_plain_callers
     async def execute(self, context: Context) -> Any:
         """Send it once; raises CommandFailed."""
         call = HttpCall(

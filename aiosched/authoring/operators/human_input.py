@@ -15,6 +15,7 @@ import msgspec
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.params import ParamsDict
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.python import decide_branch, skip_downstream
 from aiosched.authoring.runtime.services import acall
 from aiosched.authoring.tasks.operator import BaseOperator
@@ -95,6 +96,7 @@ class HITLOperator(BaseOperator):
         if len(self.defaults or ()) > 1 and not self.multiple:
             raise self.fail(f"Task {self.task_id!r}: one default only, unless multiple=True.")
 
+    @for_plain_callers
     async def execute(self, context: Context) -> Any:
         """Store the question, notify, and wait without a slot."""
         limit = self.response_timeout or self.execution_timeout
@@ -113,6 +115,7 @@ class HITLOperator(BaseOperator):
             self.defer(trigger=HumanInputTrigger(expires_at), method_name="execute_complete")
         return await self.execute_complete(context, None)  # in dag.test()
 
+    @for_plain_callers
     async def execute_complete(self, context: Context, event: Any) -> Any:
         """Called when somebody has answered, or nobody in time."""
         given = event if event is not None else self._by_default()

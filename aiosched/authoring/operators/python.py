@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.assets.asset_events import run_generator
+from aiosched.authoring.base.plain_callers import for_caller
 from aiosched.authoring.base.signatures import named, takes_any_name
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, names_previous_run
@@ -67,7 +68,7 @@ class PythonOperator(BaseOperator):
     def execute(self, context: Context) -> Any:
         """Call the function; a coroutine to await when `is_async`."""
         if self.is_async:
-            return self._execute_async(context)
+            return for_caller(self, self._execute_async(context))
         result = self._call(context)
         if inspect.isgenerator(result):  # it yields Metadata of its outlets
             result = run_generator(result, context)

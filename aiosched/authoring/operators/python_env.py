@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote, urlsplit
 
 from aiosched.authoring.base import checks
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.python import PythonOperator, call_arguments, decide_branch
 from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, command_folder, describe_code
 from aiosched.authoring.operators.venvs import Environment, cache_folder, ensure
@@ -203,6 +204,7 @@ class IsolatedPythonOperator(PythonOperator):
         """The path of the interpreter. `env`: the environment of commands that are run to create it."""
         raise NotImplementedError
 
+    @for_plain_callers
     async def execute(self, context: Context) -> Any:
         """Run the function; raises SkipTask or CommandFailed, depending on its exit code."""
         given = self._function_arguments(context)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.base import checks
+from aiosched.authoring.base.plain_callers import for_caller, gives_coroutine
 from aiosched.authoring.operators.python import call_arguments, is_coroutine_function
 from aiosched.authoring.tasks.operator import BaseOperator, Seconds
 from aiosched.clock import Clock, SystemClock
@@ -94,12 +95,12 @@ class BaseSensorOperator(BaseOperator):
     @property
     def is_async(self) -> bool:
         """Whether `poke` is a coroutine function."""
-        return is_coroutine_function(self.poke)
+        return gives_coroutine(self.poke)
 
     def execute(self, context: Context) -> Any:
         """Poke until true; the value of a PokeReturnValue. A coroutine when `is_async`."""
         if self.is_async:
-            return self._poke_and_defer(context) if self.deferrable else self._wait_async(context)
+            return for_caller(self, self._poke_and_defer(context) if self.deferrable else self._wait_async(context))
         self._killed = threading.Event()
         started, pokes = self._first_poke(context)
         while True:

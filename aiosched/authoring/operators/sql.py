@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.runtime.connections import Connection
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import AioschedError
@@ -71,6 +72,7 @@ class SQLExecuteQueryOperator(BaseOperator):
         self.split_statements = split_statements
         self.return_last = return_last
 
+    @for_plain_callers
     async def execute(self, context: Context) -> Any:
         """Run the statements in order; the first error ends it."""
         statements = self.statements()

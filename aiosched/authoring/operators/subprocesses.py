@@ -151,11 +151,15 @@ def describe_code(code: int) -> str:
 
 
 def command_environment(context: Context, given: Mapping[str, str] | None, *, inherit: bool) -> dict[str, str]:
-    """The environment of a command: the worker's with `inherit`, the given variables, and those of the attempt."""
-    ti, logical_date = context["ti"], context.get("logical_date")
-    return {
-        **(os.environ if inherit else {}),
-        **{name: str(value) for name, value in (given or {}).items()},
+    """The environment of a command: the worker's with `inherit`, the given variables, and those of the attempt.
+
+    Tests call operators with an empty context.
+    """
+    environment = {**(os.environ if inherit else {}), **{name: str(value) for name, value in (given or {}).items()}}
+    if (ti := context.get("ti")) is None:
+        return environment
+    logical_date = context.get("logical_date")
+    return environment | {
         "AIRFLOW_CTX_DAG_ID": ti.dag_id,
         "AIRFLOW_CTX_TASK_ID": ti.task_id,
         "AIRFLOW_CTX_DAG_RUN_ID": ti.run_id,

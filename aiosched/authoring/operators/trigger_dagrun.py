@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.dates import aware
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.runtime.services import acall
 from aiosched.authoring.runtime.xcom_values import named_parts
 from aiosched.authoring.tasks.operator import BaseOperator, Seconds
@@ -87,6 +88,7 @@ class TriggerDagRunOperator(BaseOperator):
         self.note = note
         self.partition_key = partition_key
 
+    @for_plain_callers
     async def execute(self, context: Context) -> None:
         """Trigger the run, and wait for it with `wait_for_completion`."""
         run_id = await self._trigger()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.bash import bash_arguments
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, describe_code
@@ -39,6 +40,7 @@ class BashSensor(BaseSensorOperator):
         self.retry_exit_code = retry_exit_code
         self._command: ProcessCommand | None = None
 
+    @for_plain_callers
     async def poke(self, context: Context) -> bool:
         """Run the command once."""
         environment = command_environment(context, self.env, inherit=self.env is None)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from aiosched.authoring.base import checks
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.python import call_arguments
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.runtime.services import acall
@@ -83,6 +84,7 @@ class ExternalTaskSensor(BaseSensorOperator):
         self.poll_interval = poll_interval
         self.deferrable = deferrable
 
+    @for_plain_callers
     async def poke(self, context: Context) -> bool:
         """Check the states; raises ExternalTaskFailed or SkipTask for failed and skipped states."""
         trigger = self.deferred_on(context)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.runtime.connections import Connection
 from aiosched.authoring.tasks.start_trigger import StartTriggerArgs
@@ -53,6 +54,7 @@ class FileSensor(BaseSensorOperator):
         self.deferrable = deferrable
         self._pattern: str | None = None
 
+    @for_plain_callers
     async def poke(self, context: Context) -> bool:
         """Check for a match in a thread."""
         if self._pattern is None:

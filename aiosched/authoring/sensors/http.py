@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.http import apply_check
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.runtime.http import HttpCall, checked
@@ -54,6 +55,7 @@ class HttpSensor(BaseSensorOperator):
         self.extra_options: dict[str, Any] = dict(extra_options or {})
         self.deferrable = deferrable
 
+    @for_plain_callers
     async def poke(self, context: Context) -> bool:
         """Send the request once."""
         call = HttpCall(

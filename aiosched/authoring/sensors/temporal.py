@@ -8,6 +8,7 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.base import checks
+from aiosched.authoring.base.plain_callers import for_plain_callers
 from aiosched.authoring.operators.sensor import BaseSensorOperator
 from aiosched.authoring.operators.weekdays import WeekDay, week_days, zone_of
 from aiosched.authoring.tasks.operator import Seconds
@@ -34,6 +35,7 @@ class MomentSensor(BaseSensorOperator):
     def moment(self, context: Context) -> datetime:
         """The instant, aware."""
 
+    @for_plain_callers
     async def poke(self, context: Context) -> bool:
         """Whether the moment is past."""
         return self.clock.now() >= self.moment(context)
@@ -143,6 +145,7 @@ class DayOfWeekSensor(BaseSensorOperator):
         self.use_task_logical_date = use_task_logical_date
         self.deferrable = deferrable
 
+    @for_plain_callers
     async def poke(self, context: Context) -> bool:
         """Whether the day is one of `week_day`."""
         return self._day(context).isoweekday() in self.days

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,6 +15,7 @@ from aiosched.authoring.base.dates import optional_aware
 from aiosched.authoring.base.dependencies import Dependable, Label, connect
 from aiosched.authoring.base.executor_config import executor_config_as_json
 from aiosched.authoring.base.location import Location
+from aiosched.authoring.base.plain_callers import gives_coroutine
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.base.unknown import Unknown, written_in
 from aiosched.authoring.tasks.defaults_by_name import OperatorMeta
@@ -338,7 +338,7 @@ class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
 
     def resumes_async(self, resume: Resume) -> bool:
         """Whether `resume_execution` returns a coroutine."""
-        return resume.error is None and inspect.iscoroutinefunction(getattr(self, resume.next_method, None))
+        return resume.error is None and gives_coroutine(getattr(self, resume.next_method, None))
 
     def resume_execution(self, resume: Resume, context: Context) -> Any:
         """Called instead of `execute` after a deferral; the value of the method, or a coroutine.
@@ -362,7 +362,7 @@ class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
     @property
     def is_async(self) -> bool:
         """Whether `execute` is a coroutine function, or returns a coroutine."""
-        return inspect.iscoroutinefunction(type(self).execute)
+        return gives_coroutine(type(self).execute)
 
     def render(self, context: Context) -> Self:
         """The task to execute: a shallow copy with templates rendered and outputs of other tasks filled in.

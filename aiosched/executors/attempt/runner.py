@@ -463,11 +463,15 @@ class Execution:
                 await self._call_all(kind, callbacks)
 
     async def _call_all(self, kind: str, callbacks: Callbacks) -> None:
-        """Call them, each after a line in the log: one that hangs keeps the task running."""
+        """Call them, each after a line in the log: one that hangs keeps the task running.
+
+        Those of Airflow's files expect to be called where they may block, also if the task shares its loop.
+        """
+        in_threads = self.attempt.is_async and self.task is not None and self.task._dialect is not None
         for callback in callbacks:
             name = f"{kind} {getattr(callback, '__name__', callback)!s}"
             self._log("INFO", f"running {name}")
-            await self._guarded(name, callback, self.context)
+            await self._guarded(name, *((in_thread, callback) if in_threads else (callback,)), self.context)
 
     async def _tell_listeners(self, state: TaskState, error: BaseException | None = None) -> None:
         """Call the listeners of plugins. For an attempt that shares its loop they run in a thread: they may block."""
@@ -489,11 +493,8 @@ class Execution:
 
     async def _finish_call(self, call: Callable[..., Any], *arguments: Any) -> None:
         outcome = call(*arguments)
-        if inspect.isawaitable(outcome):
-            if self.attempt.is_async:
-                await outcome
-            else:
-                run_alone(outcome)
+        while inspect.isawaitable(outcome):
+            outcome = await outcome if self.attempt.is_async else run_alone(outcome)
 
     def _log(self, level: str, text: str) -> None:
         if (log := current_log.get()) is not None:
