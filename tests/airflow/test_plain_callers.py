@@ -54,6 +54,11 @@ class Patient(FileSensor):
         self.found = getattr(self, "found", 0) + bool(super().poke(context))
         return self.found >= 1
 
+class Logged(FileSensor):
+    def execute(self, context):
+        self.log.info("before")
+        return super().execute(context), "after"
+
 class Notes(BaseNotifier):
     def __init__(self, sent): super().__init__(); self.sent = sent
     def notify(self, context): self.sent.append(context["ti"].task_id)
@@ -77,6 +82,8 @@ async def test_a_plain_method_of_a_subclass_gets_the_value(tmp_path: Path) -> No
         "Plain(task_id='fails', bash_command='exit 3')",
         "Trigger(task_id='trigger', trigger_dag_id='other')",
         f"Patient(task_id='patient', filepath={str(tmp_path / 'there')!r})",
+        f"Logged(task_id='logged', filepath={str(tmp_path / 'there')!r})",
+        f"Logged(task_id='never', filepath={str(tmp_path / 'never')!r}, timeout=0, poke_interval=0.01)",
         "Upper.partial(task_id='mapped').expand(bash_command=['echo x', 'echo y'])",
     )
 
@@ -85,9 +92,10 @@ async def test_a_plain_method_of_a_subclass_gets_the_value(tmp_path: Path) -> No
     assert {one.task_id: one.state for one in run.tasks if one.map_index < 0} == {
         "upper": "success", "twice": "success", "plain": "success", "skips": "skipped", "tolerant": "skipped",
         "fails": "failed", "trigger": "success", "patient": "success",
+        "logged": "success", "never": "failed",
     }  # fmt: skip
     assert {task_id: values["return_value"] for task_id, values in run.xcoms.items() if "return_value" in values} == {
-        "upper": "A", "twice": "BB", "plain": "c", "trigger": "after", "mapped": ["X", "Y"],
+        "upper": "A", "twice": "BB", "plain": "c", "trigger": "after", "logged": (None, "after"), "mapped": ["X", "Y"],
     }  # fmt: skip
     assert run.task("tolerant").reason == "seen CommandFailed"
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiosched.authoring.base import checks
-from aiosched.authoring.base.plain_callers import for_caller, gives_coroutine
+from aiosched.authoring.base.plain_callers import for_caller, gives_coroutine, value_of
 from aiosched.authoring.operators.python import call_arguments, is_coroutine_function
 from aiosched.authoring.tasks.operator import BaseOperator, Seconds
 from aiosched.clock import Clock, SystemClock
@@ -93,14 +93,21 @@ class BaseSensorOperator(BaseOperator):
         raise NotImplementedError(f"{type(self).__name__} has no poke(self, context): implement it.")
 
     @property
-    def is_async(self) -> bool:
-        """Whether `poke` is a coroutine function."""
+    def pokes_async(self) -> bool:
+        """Whether `poke` returns a coroutine."""
         return gives_coroutine(self.poke)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `poke` returns a coroutine, and no subclass has a plain `execute` of its own."""
+        execute = type(self).execute
+        return self.pokes_async and (execute is BaseSensorOperator.execute or gives_coroutine(execute))
 
     def execute(self, context: Context) -> Any:
         """Poke until true; the value of a PokeReturnValue. A coroutine when `is_async`."""
-        if self.is_async:
-            return for_caller(self, self._poke_and_defer(context) if self.deferrable else self._wait_async(context))
+        if self.pokes_async:
+            work = self._poke_and_defer(context) if self.deferrable else self._wait_async(context)
+            return for_caller(self, work) if self.is_async else value_of(work)
         self._killed = threading.Event()
         started, pokes = self._first_poke(context)
         while True:
@@ -265,7 +272,7 @@ class PythonSensor(BaseSensorOperator):
         self.templates_dict = templates_dict
 
     @cached_property
-    def is_async(self) -> bool:
+    def pokes_async(self) -> bool:
         """Whether the function is a coroutine function."""
         return is_coroutine_function(self.python_callable)
 
