@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
@@ -22,11 +23,14 @@ from tests.simulation.workload import make_plan
 
 
 def judge(seed: int) -> tuple[int, list[str], Counter[str]]:
-    """Play a seed; what is wrong, and what was seen."""
-    plan = make_plan(seed)
-    with rare_collections():
-        history = simulate(seed, plan)
-        return seed, violations(plan, history), history.seen
+    """Play a seed; what is wrong, and what was seen. An error is a seed that failed: the others are played, too."""
+    try:
+        with rare_collections():
+            plan = make_plan(seed)
+            history = simulate(seed, plan)
+            return seed, violations(plan, history), history.seen
+    except Exception:
+        return seed, [traceback.format_exc()], Counter()
 
 
 def _show(seed: int) -> int:

@@ -92,7 +92,7 @@ class BaseSensorOperator(BaseOperator):
         """Whether the wait is over: a truth value or a `PokeReturnValue`. May be a coroutine function."""
         raise NotImplementedError(f"{type(self).__name__} has no poke(self, context): implement it.")
 
-    @property
+    @cached_property
     def pokes_async(self) -> bool:
         """Whether `poke` returns a coroutine."""
         return gives_coroutine(self.poke)

@@ -225,7 +225,7 @@ class _Acting(Execution):
         if hasattr(operator, "clock"):
             operator.clock = self.clock
         if self.poke is not None:
-            overrides = {"poke": self.poke, "is_async": True, "deferred_on": self._deferred_on}
+            overrides = {"poke": self.poke, "pokes_async": True, "is_async": True, "deferred_on": self._deferred_on}
             operator.__dict__.update(overrides)  # its own methods and a cached property
         return operator
 
