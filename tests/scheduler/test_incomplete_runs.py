@@ -83,11 +83,10 @@ def after_each_part(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], Any]) 
 # -- the others -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 async def test_another_dag_gets_its_run_between_two_parts_of_a_large_one(
-    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
-    async with running(dsn, clock, wide("large", 3_000, max_active_tasks=2), dag("small")) as it:
+    async with running(dsn, clock, wide("large", 3 * part, max_active_tasks=2), dag("small")) as it:
         seen: list[object] = []
 
         async def act(number: int) -> None:
@@ -102,13 +101,13 @@ async def test_another_dag_gets_its_run_between_two_parts_of_a_large_one(
         await it.trigger("large", "r")
 
         assert seen == [
-            ([("queued", 1_000, True)], {}),
-            ([("queued", 2_000, True)], {"r": "running"}),
-            ([("queued", 3_000, False)], {"r": "running"}),
+            ([("queued", part, True)], {}),
+            ([("queued", 2 * part, True)], {"r": "running"}),
+            ([("queued", 3 * part, False)], {"r": "running"}),
         ]
         assert await it.runs("large") == {"r": "running"}
         states = [row["state"] for row in await it.instances("r", "large")]
-        assert (states.count("queued"), states.count("scheduled")) == (2, 2_998)
+        assert (states.count("queued"), states.count("scheduled")) == (2, 3 * part - 2)
         await it.assert_consistent()
 
 
