@@ -40,18 +40,24 @@ def celery_workers(
     folders: Folders, command: Sequence[str], environment: Callable[[str], Mapping[str, str]]
 ) -> Iterator[str]:
     """The address of a Redis, with Celery workers that `command` starts; `environment` gets that address."""
-    redis = shutil.which("redis-server")
-    if redis is None:
-        raise RuntimeError("redis-server is not installed (apt-get install redis-server)")
-    port, log = free_port(), folders.root / "celery.log"
-    address = f"redis://127.0.0.1:{port}/0"
-    server = (redis, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-    with ExitStack() as processes:
-        processes.enter_context(process_group(server, log=log, environment={}))
+    log = folders.root / "celery.log"
+    with redis_server(folders) as address, ExitStack() as processes:
         for number in range(WORKERS):
             words = (*command, "--hostname", f"worker{number}@here")
             processes.enter_context(process_group(words, log=log, environment=environment(address)))
         yield address
+
+
+@contextmanager
+def redis_server(folders: Folders) -> Iterator[str]:
+    """The address of a Redis that keeps everything in memory."""
+    redis = shutil.which("redis-server")
+    if redis is None:
+        raise RuntimeError("redis-server is not installed (apt-get install redis-server)")
+    port = free_port()
+    server = (redis, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+    with process_group(server, log=folders.root / "redis.log", environment={}):
+        yield f"redis://127.0.0.1:{port}/0"
 
 
 @contextmanager

@@ -35,6 +35,8 @@ _SMALLEST: Final = MappingProxyType(  # for those that take about a second a tas
     }
 )
 
+JOBS: Final = Shape("jobs-5000", 5000, 1, ())  # one-off jobs: a run each, of one DAG
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -49,6 +51,7 @@ class Kind:
     bound: float = 120.0  # seconds for a shape
     extension: str = ""  # of PostgreSQL, without which it cannot start
     own: bool = False  # runs in this environment, and always takes part
+    runs_jobs: bool = False  # compared by one-off jobs, and not by the shapes of DAGs
 
     def size_of(self, shape: Shape) -> Shape:
         """The shape in the size in which this peer runs it."""
@@ -74,7 +77,10 @@ KINDS: Final = MappingProxyType(
                 extension="pg_trgm",
             ),
             Kind("airflow", "Airflow", "airflow", smaller=_SMALLEST, ready_within=240.0, bound=240.0),
+            Kind("jobs", "aiosched `inline`", "our_jobs", bound=300.0, own=True, runs_jobs=True),
+            Kind("procrastinate", "procrastinate", "procrastinate", bound=300.0, runs_jobs=True),
+            Kind("arq", "arq", "arq", runs_jobs=True),
         )
     }
 )
-PEERS: Final = tuple(kind.name for kind in KINDS.values() if not kind.own)
+PEERS: Final = tuple(kind.name for kind in KINDS.values() if not kind.own and not kind.runs_jobs)

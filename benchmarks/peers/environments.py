@@ -53,12 +53,13 @@ async def _do(kind: Kind, *command: str) -> None:
         raise NotInstalled(f"{kind.title} could not be installed: {' '.join(errors[:1])}")
 
 
-def environment_of(place: Path) -> Mapping[str, str]:
-    """The environment of a peer's process: of our code it can import this package only, by a link in `place`."""
+def environment_of(kind: Kind, place: Path) -> Mapping[str, str]:
+    """The environment of a peer's process: of our code others can import this package only, by links in `place`."""
     folder = place / "path"
     folder.mkdir(exist_ok=True)
-    link = folder / "benchmarks"
-    if not link.is_symlink():
-        link.symlink_to(_ROOT / "benchmarks")
+    for name in ("benchmarks", "aiosched") if kind.own else ("benchmarks",):
+        link = folder / name
+        if not link.is_symlink():
+            link.symlink_to(_ROOT / name)
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AIOSCHED_", "PYTHON", "VIRTUAL_"))}
     return {**kept, "PYTHONPATH": str(folder)}

@@ -195,7 +195,7 @@ async def driving(kind: Kind, python: str, place: Place) -> AsyncIterator[Driver
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
             cwd=root,
-            env=environment_of(root),
+            env=environment_of(kind, root),
             start_new_session=True,
         )
     driver = Driver(kind, process, log, {})

@@ -1,6 +1,7 @@
 """The comparison as Markdown: medians of rounds, their spread, versions and settings. Pure.
 
-A rate says how many tasks a second; beside it how many times as fast aiosched's `local` executor was.
+A rate says how many tasks a second; beside it how many times as fast aiosched was: its `local` executor with shapes of
+DAGs, `inline` with one-off jobs.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from benchmarks.peers.catalogue import KINDS, Kind
 from benchmarks.peers.measurements import Entry, Facts, Measurement, Session
 
 BEGIN: Final = "<!-- python -m benchmarks peers: what follows is generated -->"
+BEGIN_JOBS: Final = "<!-- python -m benchmarks peers --jobs: what follows is generated -->"
 END: Final = "<!-- the end of what is generated -->"
-OURS: Final = "local"
+OURS: Final = ("local", "jobs")  # of which one is in a comparison
 
 
 class NoPlace(Exception):
@@ -28,7 +30,7 @@ def table(entries: Sequence[Entry]) -> str:
     shapes = list(dict.fromkeys(entry.shape for entry in measured))
     parts = [
         _where([entry for entry in entries if isinstance(entry, Session)], measured),
-        _grid("tasks/s (times `local`)", peers, shapes, lambda kind, shape: _rate(measured, kind, shape)),
+        _grid(_corner(peers), peers, shapes, lambda kind, shape: _rate(measured, kind, shape)),
         _grid("makespan s", peers, shapes, lambda kind, shape: _makespan(measured, kind, shape)),
         _peers(peers, [entry for entry in entries if isinstance(entry, Facts)]),
         _problems(measured),
@@ -36,13 +38,13 @@ def table(entries: Sequence[Entry]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def put_into(page: str, text: str) -> str:
+def put_into(page: str, text: str, begins: str = BEGIN) -> str:
     """The page with `text` between its markers. Raises NoPlace."""
-    head, begin, rest = page.partition(BEGIN)
+    head, begin, rest = page.partition(begins)
     _, end, tail = rest.partition(END)
     if not begin or not end:
-        raise NoPlace(f"There is no line {BEGIN!r}, with {END!r} below it. Add both where the table shall stand.")
-    return f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}"
+        raise NoPlace(f"There is no line {begins!r}, with {END!r} below it. Add both where the table shall stand.")
+    return f"{head}{begins}\n\n{text}\n\n{END}{tail}"
 
 
 def rate(entries: Iterable[Measurement], peer: str, shape: str) -> float | None:
@@ -61,12 +63,17 @@ def _seconds(found: Iterable[Measurement]) -> list[float]:
     return [entry.seconds for entry in found if entry.seconds is not None]
 
 
+def _corner(peers: Sequence[Kind]) -> str:
+    return "jobs/s (times aiosched)" if any(kind.runs_jobs for kind in peers) else "tasks/s (times `local`)"
+
+
 def _rate(entries: Sequence[Measurement], kind: Kind, shape: str) -> str:
-    theirs, ours = rate(entries, kind.name, shape), rate(entries, OURS, shape)
+    theirs = rate(entries, kind.name, shape)
+    ours = next((found for name in OURS if (found := rate(entries, name, shape)) is not None), None)
     if theirs is None:
         return "failed"
     shown = f"{theirs:,.0f}" if theirs >= 10 else f"{theirs:.2f}"
-    if ours is None or kind.name == OURS:
+    if ours is None or kind.name in OURS:
         return shown
     times = ours / theirs
     return f"{shown} ({times:,.0f})" if times >= 100 else f"{shown} ({times:.1f})"

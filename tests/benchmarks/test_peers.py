@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.__main__ import main as all_benchmarks
 from benchmarks.peers import environments, table
-from benchmarks.peers.catalogue import COMPARED, KINDS, Kind
+from benchmarks.peers.catalogue import COMPARED, JOBS, KINDS, Kind
 from benchmarks.peers.command import main, tiny
 from benchmarks.peers.measurements import Facts, Log, Measurement, Session
 from benchmarks.peers.rounds import Plan, compare_on
@@ -79,10 +79,23 @@ def test_the_table_is_put_between_the_markers_of_a_page() -> None:
         table.put_into("# Page\n", "new")
 
 
-def test_the_page_of_benchmarks_has_a_place_for_the_table() -> None:
+@pytest.mark.parametrize("begins", [table.BEGIN, table.BEGIN_JOBS])
+def test_the_page_of_benchmarks_has_a_place_for_each_table(begins: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text()
 
-    assert "new" in table.put_into(page, "new")
+    assert f"{begins}\n\nnew\n" in table.put_into(page, "new", begins)
+
+
+def test_one_off_jobs_are_compared_with_those_who_run_jobs() -> None:
+    entries = [
+        *measured("jobs", 1.0, shape="jobs-5000", tasks=5000),
+        *measured("arq", 4.0, shape="jobs-5000", tasks=5000),
+    ]
+
+    text = table.table(entries)
+
+    assert "| jobs/s (times aiosched) | aiosched `inline` | arq |" in text
+    assert "| `jobs-5000` | 5,000 | 1,250 (4.0) |" in text
 
 
 def test_levels_need_only_what_stands_in_levels_before() -> None:
@@ -118,7 +131,7 @@ def test_sizes_and_rounds_below_one_are_refused(
 
 
 def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["nobody"], ["dask", "--shapes", "chain-7"]):
+    for words in (["nobody"], ["dask", "--shapes", "chain-7"], ["--jobs", "dask"]):
         with pytest.raises(SystemExit):
             main(words)
 
@@ -216,12 +229,14 @@ async def test_a_peer_that_needs_an_extension_gets_a_server_of_the_machine(progr
     assert (found, programs.name) == (("on", "on"), "bin")
 
 
-@pytest.mark.parametrize("name", ["dask", "celery", "local"])
+@pytest.mark.parametrize("name", ["dask", "celery", "local", "jobs"])
 async def test_a_real_peer_runs_a_shape_of_each_kind(server: Server, tmp_path: Path, name: str) -> None:
     """With what is installed for the tests; its processes start and end: that takes some seconds."""
     kind = Kind(name, name, KINDS[name].module, KINDS[name].arguments, own=True)
     names = ("linear-10x100", "tree-100x10", "fan-1000") if name in ("dask", "celery") else ("tree-100x10",)
     shapes = [sized(SHAPES[shape], min(SHAPES[shape].dags, 2), 7) for shape in names]
+    if name == "jobs":
+        names, shapes = ("jobs",), [JOBS.resized(20)]
     log = Log(tmp_path / "log.jsonl", goes_on=False)
 
     await compared(server, tmp_path, [kind], log, shapes)
