@@ -162,6 +162,22 @@ async def test_arguments_that_cannot_be_read_cost_no_request_its_answer(db: Data
     assert len(json.dumps(entry.detail)) < 5_000
 
 
+async def test_requests_that_are_answered_together_have_an_entry_each_and_one_that_cannot_be_read_spoils_no_other(
+    db: Database,
+) -> None:
+    async with db.acquire() as conn:
+        for args in ('{"run_id": "r1"}', '{"\\u0000": 1}', '{"run_id": "r3"}'):
+            await conn.execute("INSERT INTO request (verb, args, requested_by) VALUES ('trigger', $1, 'x')", args)
+        await conn.execute("UPDATE request SET attempts = 1")
+        assert await entries(db) == []
+        await conn.execute("UPDATE request SET state = 'applied'")
+        await conn.execute("UPDATE request SET reason = 'later', state = 'refused'")  # answered already
+
+    found = sorted(await entries(db), key=lambda entry: entry.command_id or 0)
+    assert [brief(entry)[2:] for entry in found] == [("r1", "done"), (None, "done"), ("r3", "done")]
+    assert [entry.detail.get("arguments") for entry in found] == [{"run_id": "r1"}, None, {"run_id": "r3"}]
+
+
 @pytest.mark.parametrize(
     "statement",
     [
