@@ -11,6 +11,7 @@ from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.db.statements.inbox import RequestResult
+from aiosched.db.statements.journal import PLANNER
 from aiosched.errors import NotFound, Refused, StaleRows
 from tests.db.waiting import until_true
 from tests.patience import PATIENCE
@@ -94,6 +95,24 @@ async def test_attempts_to_apply_requests_are_counted_while_they_wait(db: Databa
         (waiting,) = await inbox.waiting_requests(conn, range(64), limit=10)
         assert (waiting.id, waiting.attempts) == (first, 2)
         assert await conn.fetchval("SELECT attempts FROM request WHERE id = $1", second) == 0
+
+
+@pytest.mark.parametrize("settings", ["SELECT 1", PLANNER])
+@pytest.mark.parametrize("statement", [inbox.COUNT_ATTEMPTS, inbox.ANSWER_REQUESTS])
+async def test_requests_are_found_by_their_numbers_however_many_wait(
+    db: Database, statement: str, settings: str
+) -> None:
+    async with db.acquire() as conn:
+        await conn.execute("ANALYZE request")  # while none waits
+        await conn.execute(
+            "INSERT INTO request (partition, verb, requested_by) SELECT 1, 'pause', 'x' FROM generate_series(1, 2000)"
+        )
+        await conn.execute(settings)
+        columns = [[1, 2], [1, 1]] if statement == inbox.COUNT_ATTEMPTS else [[1, 2], ["applied"] * 2, ["{}"] * 2, 1]
+        plan = "\n".join(row[0] for row in await conn.fetch(f"EXPLAIN {statement}", *columns))
+
+    assert "pk_request" in plan
+    assert "ix_request_waiting" not in plan
 
 
 async def test_who_waits_hears_of_the_answer(db: Database) -> None:
