@@ -145,8 +145,11 @@ def job_of(
     name, arguments = str(function.__name__), _arguments(function, given)
     if schedule is not None and (needed := [each for each, param in arguments.items() if not param.has_value]):
         raise Refused(f"The job {name} has a schedule, which gives no {', '.join(needed)}: give defaults.")
-    doc = function.__doc__
-    with DAG(name, schedule=schedule, start_date=at, catchup=False, doc_md=doc, params=arguments, **limits) as dag:
+    doc, at_once = function.__doc__, limits["max_active_runs"]  # of runs of one task each
+    with DAG(
+        name, schedule=schedule, start_date=at, catchup=False, doc_md=doc, params=arguments, max_active_tasks=at_once,
+        **limits,
+    ) as dag:  # fmt: skip
         decorated = task(**options)(function)
         decorated.given = frozenset(_filled(function, given))
         decorated(**{name: dag.param(name) for name in arguments})

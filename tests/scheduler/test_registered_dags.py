@@ -14,7 +14,7 @@ from aiosched.config import Settings
 from aiosched.db.server.engine import Database
 from aiosched.errors import ConfigError, DagError, NotFound, Refused
 from aiosched.executors.attempt.plans import plan_of
-from aiosched.scheduler import Scheduler
+from aiosched.scheduler import RunHandle, Scheduler
 from aiosched.scheduler.registered_dags import register_dags
 from tests.parsing.builders import dag_source
 from tests.patience import PATIENCE
@@ -251,6 +251,30 @@ async def test_a_plain_function_is_a_job(dsn: str) -> None:
                 await asyncio.sleep(0.01)
 
     assert ran.count("once") == 1
+
+
+@pytest.mark.parametrize("at_once", [1, 20])
+async def test_as_many_runs_of_a_job_work_at_once_as_its_limit_allows(dsn: str, at_once: int) -> None:
+    scheduler = Scheduler(dsn=dsn, dags=[], settings=Settings())
+    working, most, all_work = 0, 0, asyncio.Event()
+
+    @scheduler.job(max_active_runs=at_once)
+    async def slow() -> None:
+        nonlocal working, most
+        working += 1
+        most = max(most, working)
+        if working == at_once:
+            all_work.set()
+        await all_work.wait()
+        working -= 1
+
+    async with scheduler:
+        runs = await scheduler.trigger_batch("slow", [{}] * (at_once + 2))
+        for run in runs:
+            assert isinstance(run, RunHandle)
+            await run.wait(PATIENCE)
+
+    assert most == at_once
 
 
 def test_what_cannot_be_a_job_is_refused(dsn: str) -> None:
