@@ -6,12 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from aiosched import DAG, BaseNotifier, BashOperator, Scheduler
 from aiosched.errors import CommandFailed
 from aiosched.executors.dag_test import run_dag_test
 from tests.airflow.airflow_builders import one_dag
+from tests.patience import PATIENCE
 
 HEAD = """
 from datetime import datetime
@@ -201,3 +203,29 @@ def test_a_notifier_outside_an_event_loop_is_done_when_it_returns() -> None:
 
     assert Later()({"dag": None, "ti": None, "task": None}) is None  # type: ignore[arg-type]
     assert sent == ["told"]
+
+
+async def test_a_plain_method_that_waits_for_a_command_is_stopped_with_it(tmp_path: Path, dsn: str) -> None:
+    """In a worker, where no event loop runs until the method asks for its value."""
+    (tmp_path / "dags").mkdir()
+    code = (
+        "import datetime\nwith DAG('d', schedule_interval=None, start_date=datetime.datetime(2024, 1, 1)):\n"
+        f"    Upper(task_id='stopped', bash_command='touch {tmp_path}/begun; sleep 3600; touch {tmp_path}/ended')\n"
+        "    Upper(task_id='late', bash_command='sleep 3600', execution_timeout=datetime.timedelta(seconds=0.5))\n"
+    )
+    (tmp_path / "dags" / "d.py").write_text(HEAD + code)
+
+    async with Scheduler(dsn=dsn, dags_folder=tmp_path / "dags", executor="local") as scheduler:
+        await scheduler.read_folder()
+        await scheduler.unpause("d")
+        run = await scheduler.trigger("d")
+        async with asyncio.timeout(PATIENCE):
+            while not (tmp_path / "begun").exists() or [t.state for t in await run.tasks()].count("failed") < 1:
+                await asyncio.sleep(0.01)
+        await scheduler.cancel("d", run_id=run.run_id)
+        await run.wait()
+        tasks = {task.task_id: task for task in await run.tasks()}
+
+    assert {name: task.state for name, task in tasks.items()} == {"stopped": "failed", "late": "failed"}
+    assert "timeout" in (tasks["late"].reason or "") or "longer" in (tasks["late"].reason or "")
+    assert not [one for one in psutil.process_iter(["cmdline"]) if f"{tmp_path}/ended" in str(one.info["cmdline"])]

@@ -483,7 +483,8 @@ class Checker:
     def _work_in_the_end(self) -> None:
         """A success that its scheduler lived to store is not repeated."""
         for instance, attempts in self.succeeded.items():
-            counted = self.rows["task_instance"][instance]["try_number"]
+            row = self.rows["task_instance"].get(instance)  # None: cleared, and not mapped again
+            counted = None if row is None else row["try_number"]
             for attempt in attempts:
                 incarnation = self.handed[attempt].incarnation
                 lives = incarnation in self.history.living
