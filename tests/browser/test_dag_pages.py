@@ -139,7 +139,7 @@ async def test_a_pause_that_somebody_undoes_at_once_is_not_shown(service: Servic
 async def test_the_list_of_dags_shows_the_last_runs_as_bars_that_lead_to_them(tab: Tab) -> None:
     page = await tab.open("/dags?tag=large", "dark")
     row = page.get_by_role("row").filter(has_text="wide")
-    await expect(row.locator(".bars a")).to_have_count(20)
+    await expect(row.locator(".bars a")).to_have_count(14)
     await expect(row).to_contain_text("87 %")
     await tab.check_access()
     await tab.picture("dags-dark")

@@ -10,11 +10,18 @@ type Problem = import("../../../aiosched/web/ui/lib/api.js").Problem;
 /** What a component shows: elements, text, or nothing. */
 type Content = import("preact").ComponentChildren;
 
-/** A column of a table of `T`; `label` names it on a phone if `head` is not text. */
+/**
+ * A column of a table of `T`; `label` names it on a phone if `head` is not text. Once a column has a `width` (px), the
+ * columns without one share the rest, and what does not fit into a cell is cut. `stays`: at which edge it is kept in
+ * sight; `least`: it is left out of a table that is narrower (px).
+ */
 type Column<T> = {
   head: Content;
   label?: string;
   right?: boolean;
+  width?: number;
+  stays?: "left" | "right";
+  least?: 1000 | 1300;
   sorted?: "ascending" | "descending";
   cell: (item: T) => Content;
 };

@@ -31,16 +31,28 @@ function AssetList() {
   const columns = [
     {
       head: "Asset",
+      stays: "left",
       cell: (a) => html`
-        <${Link} to=${path("assets", a.name)}>${a.name}<//>${" "}
-        ${!a.is_active && html`<${Tag} kind="warn">not used by any DAG<//>`}
+        <span class="row line">
+          <${Link} class="clip" to=${path("assets", a.name)} title=${a.name}>
+            ${a.name}
+          <//>
+          ${!a.is_active && html`<${Tag} kind="warn">not used by any DAG<//>`}
+        </span>
       `,
     },
-    { head: "URI", cell: (a) => html`<code class="soft">${a.uri}</code>` },
-    { head: "Freshness", cell: (a) => html`<${Freshness} asset=${a} />` },
+    {
+      head: "URI",
+      cell: (a) => html`
+        <code class="soft" title=${a.uri}>
+          ${a.uri}
+        </code>
+      `,
+    },
+    { head: "Freshness", width: 220, cell: (a) => html`<${Freshness} asset=${a} />` },
     { head: "Produced by", cell: (a) => dags(a.producers) },
     { head: "Consumed by", cell: (a) => dags(a.consumers) },
-    { head: "Last event", cell: (a) => html`<${When} at=${a.last_event_at} ago none="never" />` },
+    { head: "Last event", width: 120, cell: (a) => html`<${When} at=${a.last_event_at} ago none="never" />` },
   ];
   const empty = query.value.freshness ? html`
     <${Empty} title=${`No asset is ${query.value.freshness}`} />

@@ -46,11 +46,11 @@ const placeOf = (one) =>
 
 /** @type {Column<Instance>[]} */
 const COLUMNS = [
-  { head: "State", cell: (one) => html`<${State} name=${one.state} />` },
+  { head: "State", width: 140, cell: (one) => html`<${State} name=${one.state} />` },
   {
     head: "DAG",
     cell: (one) => html`
-      <${Link} to=${path("dags", one.dag_id)} class="cut">
+      <${Link} to=${path("dags", one.dag_id)} class="cut" title=${one.dag_id}>
         ${one.dag_id}
       <//>
     `,
@@ -65,16 +65,18 @@ const COLUMNS = [
   },
   {
     head: "Task",
+    stays: "left",
     cell: (one) => html`
-      <${Link} to=${placeOf(one)} class="cut" title=${`${one.operator} in pool ${one.pool}`}>
+      <${Link} to=${placeOf(one)} class="cut" title=${`${taskName(one)}: ${one.operator} in pool ${one.pool}`}>
         ${taskName(one)}
       <//>
     `,
   },
-  { head: "Run after ▾", label: "Run after", cell: (one) => html`<${When} at=${one.run_after} ago />` },
+  { head: "Run after ▾", label: "Run after", width: 120, cell: (one) => html`<${When} at=${one.run_after} ago />` },
   {
     head: "Duration",
     right: true,
+    width: 92,
     cell: (one) => html`
       <span class="nowrap">
         ${one.start_date ? duration(secondsBetween(one.start_date, one.end_date)) : "–"}

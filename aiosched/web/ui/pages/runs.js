@@ -51,36 +51,45 @@ function paramsOf() {
  * @returns {Column<Api["RunResource"]>[]}
  */
 const columnsOf = (order) => [
-  { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
+  { head: "State", width: 116, cell: (r) => html`<${State} name=${r.state} />` },
   {
     head: "DAG",
     cell: (r) => html`
-      <${Link} to=${path("dags", r.dag_id)} class="cut">
+      <${Link} to=${path("dags", r.dag_id)} class="cut" title=${r.dag_id}>
         ${r.dag_id}
       <//>
     `,
   },
   {
     head: "Run",
+    stays: "left",
     cell: (r) => html`
-      <${Link} to=${path("dags", r.dag_id, "runs", r.run_id)} class="mono cut" title=${r.run_id}>
-        ${r.run_id}
-      <//>
-      ${r.note && html`<span class="note cut">${r.note}</span>`}
+      <span class="row line">
+        <${Link} to=${path("dags", r.dag_id, "runs", r.run_id)} class="mono clip" title=${r.run_id}>
+          ${r.run_id}
+        <//>
+        ${r.note && html`
+          <span class="note clip" title=${r.note}>
+            ${r.note}
+          </span>
+        `}
+      </span>
     `,
   },
-  { head: "Type", cell: (r) => html`<${Tag}>${runTypeWords(r.run_type)}<//>` },
+  { head: "Type", width: 108, cell: (r) => html`<${Tag}>${runTypeWords(r.run_type)}<//>` },
   {
     head: html`<${SortHead} name="run_after" words="Run after" order=${order} />`,
     label: "Run after",
+    width: 124,
     cell: (r) => html`<${When} at=${r.run_after} ago />`,
   },
   {
     head: html`<${SortHead} name="end_date" words="Ended" order=${order} />`,
     label: "Ended",
+    width: 124,
     cell: (r) => html`<${When} at=${r.end_date} ago />`,
   },
-  { head: "Duration", right: true, cell: (r) => html`<span class="nowrap">${took(r)}</span>` },
+  { head: "Duration", right: true, width: 100, cell: (r) => html`<span class="nowrap">${took(r)}</span>` },
 ];
 
 /** @param {{ facets: import("../parts/lists/filters.js").FacetData }} props */

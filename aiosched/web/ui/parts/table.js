@@ -1,6 +1,8 @@
 // Tables for paged lists, with a "Show more" button, empty and error states; on a phone each row is a card.
-import { html } from "../lib/html.js";
+import { classes, html } from "../lib/html.js";
 import { Failure, Loading, Stale } from "./basics.js";
+
+const CUT = 150; // px that a column without a width has at least
 
 /**
  * The name of a column on a card; columns whose head is not text may have a `label`.
@@ -8,8 +10,12 @@ import { Failure, Loading, Stale } from "./basics.js";
  */
 const nameOf = ({ head, label }) => label ?? (typeof head === "string" && head ? head : null);
 
+/** @param {Column<any>} column */
+const classOf = ({ right, stays, least }) =>
+  classes(right && "right", stays && `stays-${stays}`, least && `least-${least}`);
+
 /**
- * `columns` are `{head, cell(item), right, label, sorted}`; the rows come from `list` (see `useList`) or `items`.
+ * `columns` are of the type `Column`; the rows come from `list` (see `useList`) or `items`.
  * `empty` is shown if there are no rows; `keyOf(item)` identifies a row.
  * @template T
  * @param {{ columns: Column<T>[], list?: List<T>, items?: T[], keyOf: (item: T) => string | number, empty?: Content,
@@ -25,15 +31,22 @@ export function Table({ columns, list, items, keyOf, empty, caption }) {
       </div>
     `;
   if (!rows.length) return empty;
+  const isFixed = columns.some((c) => c.width);
+  const least = columns.reduce((sum, c) => sum + (c.least ? 0 : (c.width ?? CUT)), 0);
   return html`
     <${Stale} error=${list?.error.value} />
     <div class="scroll">
-      <table class="table cards">
+      <table class=${classes("table", "cards", isFixed && "fixed")} style=${{ "--least": `${least}px` }}>
         ${caption && html`<caption class="hidden-text">${caption}</caption>`}
         <thead>
           <tr>
             ${columns.map((c) => html`
-              <th scope="col" class=${c.right ? "right" : ""} aria-sort=${c.sorted}>
+              <th
+                scope="col"
+                class=${classOf(c)}
+                style=${c.width && { width: `${c.width}px` }}
+                aria-sort=${c.sorted}
+              >
                 ${c.head}
               </th>
             `)}
@@ -43,7 +56,7 @@ export function Table({ columns, list, items, keyOf, empty, caption }) {
           ${rows.map((item) => html`
             <tr key=${keyOf(item)}>
               ${columns.map((c) => html`
-                <td class=${c.right ? "right tabular" : ""} data-head=${nameOf(c)}>
+                <td class=${classes(classOf(c), c.right && "tabular")} data-head=${nameOf(c)}>
                   ${c.cell(item)}
                 </td>
               `)}

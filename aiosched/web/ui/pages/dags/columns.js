@@ -6,6 +6,7 @@ import { stateOf } from "../../lib/states.js";
 import { duration, instant, now, relative } from "../../lib/time.js";
 import { PauseSwitch } from "../../parts/actions/pause.js";
 import { Link, State, Tag } from "../../parts/basics.js";
+import { Menu } from "../../parts/menu.js";
 import { Schedule } from "../../parts/schedule.js";
 import { Favourite } from "./favourites.js";
 
@@ -31,6 +32,7 @@ export function columnsOf(statistics, selection, { reload, trigger }) {
     ...(selection ? [selectColumn(selection)] : []),
     {
       head: hidden("Active"),
+      width: 82,
       cell: (d) => html`
         <span class="row switches">
           <${Favourite} dagId=${d.dag_id} />
@@ -38,20 +40,39 @@ export function columnsOf(statistics, selection, { reload, trigger }) {
         </span>
       `,
     },
-    { ...sortable("DAG", "dag_id", "dag_id"), cell: (d) => html`<${Name} dag=${d} />` },
-    { ...sortable("Owner", "owner"), cell: (d) => d.owner ?? "" },
-    { head: "Schedule", cell: (d) => html`<${Schedule} of=${d.schedule} timezone=${d.schedule_timezone} />` },
-    { ...sortable("Last state", "last_state"), cell: (d) => html`<${LastState} dag=${d} />` },
+    { ...sortable("DAG", "dag_id", "dag_id"), stays: "left", cell: (d) => html`<${Name} dag=${d} />` },
+    {
+      ...sortable("Owner", "owner"),
+      width: 104,
+      cell: (d) => d.owner && html`<span title=${d.owner}>${d.owner}</span>`,
+    },
+    { head: "Tags", width: 112, cell: (d) => html`<${Tags} dag=${d} />` },
+    {
+      head: "Schedule",
+      width: 124,
+      cell: (d) => html`<${Schedule} of=${d.schedule} timezone=${d.schedule_timezone} />`,
+    },
+    { ...sortable("Last state", "last_state"), width: 96, cell: (d) => html`<${LastState} dag=${d} />` },
     {
       ...sortable("Last runs", "-last_run"),
+      width: 130,
       cell: (d) => html`<${Bars} dagId=${d.dag_id} runs=${of(d)?.last_runs} />`,
     },
-    { head: "Success", right: true, cell: (d) => successOf(of(d)) },
-    { head: percentiles, label: "p50 / p95", right: true, cell: (d) => durationsOf(of(d)) },
-    { ...sortable("Next run", "next_run"), cell: (d) => html`<${Next} dag=${d} />` },
+    { head: "Success", right: true, least: 1000, width: 72, cell: (d) => successOf(of(d)) },
+    {
+      head: percentiles,
+      label: "p50 / p95",
+      right: true,
+      least: 1300,
+      width: 132,
+      cell: (d) => durationsOf(of(d)),
+    },
+    { ...sortable("Next run", "next_run"), width: 100, cell: (d) => html`<${Next} dag=${d} />` },
     {
       head: hidden("Actions"),
       right: true,
+      stays: "right",
+      width: 44,
       cell: (d) => html`<${TriggerButton} dagId=${d.dag_id} trigger=${trigger} />`,
     },
   ];
@@ -99,6 +120,7 @@ function selectColumn({ dags, selected, setSelected }) {
         onChange=${() => setSelected(new Set(all ? [] : dags.map((dag) => dag.dag_id)))}
       />
     `,
+    width: 40,
     cell: (d) => html`
       <input
         type="checkbox"
@@ -120,7 +142,7 @@ function LastState({ dag }) {
   `;
 }
 
-const BARS = 20;
+const BARS = 14;
 
 const nothing = () => html`<span class="faint">–</span>`;
 
@@ -142,8 +164,13 @@ const durationsOf = (found) =>
 function TriggerButton({ dagId, trigger }) {
   return (
     may("operator") && html`
-      <button class="button small" aria-label=${`Trigger ${dagId}`} onClick=${() => trigger(dagId)}>
-        Trigger …
+      <button
+        class="button small"
+        aria-label=${`Trigger ${dagId}`}
+        title="Trigger …"
+        onClick=${() => trigger(dagId)}
+      >
+        ▶
       </button>
     `
   );
@@ -151,37 +178,68 @@ function TriggerButton({ dagId, trigger }) {
 
 /** @param {{ dag: Api["DagResource"] }} props */
 const Name = ({ dag }) => html`
-  <div class="stack tight">
-    <span class="row">
-      <${Link} class="name" to=${path("dags", dag.dag_id)}>
-        ${dag.dag_id}
-      <//>
-      ${dag.quarantine && html`
-        <span title=${`${dag.quarantine.place} failed: ${dag.quarantine.error}`}>
-          <${Tag} kind="danger">quarantine<//>
-        </span>
-      `}
-      ${dag.has_import_errors && html`<${Tag} kind="danger">import error<//>`}
-      ${dag.is_stale && !dag.has_import_errors && html`<${Tag} kind="warn">file missing<//>`}
-      ${dag.is_paused && dag.active_runs > 0 && html`
-        <${Tag} kind="warn">
-          paused, ${dag.active_runs} ${dag.active_runs === 1 ? "run waiting" : "runs waiting"}
+  <span class="row line">
+    <${Link}
+      class="name clip"
+      to=${path("dags", dag.dag_id)}
+      title=${dag.description ? `${dag.dag_id}: ${dag.description}` : dag.dag_id}
+    >
+      ${dag.dag_id}
+    <//>
+    <${Marks} dag=${dag} />
+  </span>
+`;
+
+/**
+ * What is out of the ordinary with a DAG, or how many of its runs are running.
+ * @param {{ dag: Api["DagResource"] }} props
+ */
+function Marks({ dag }) {
+  const { quarantine, active_runs: active } = dag;
+  if (quarantine)
+    return html`
+      <span title=${`${quarantine.place} failed: ${quarantine.error}`}>
+        <${Tag} kind="danger">quarantine<//>
+      </span>
+    `;
+  if (dag.has_import_errors) return html`<${Tag} kind="danger">import error<//>`;
+  if (dag.is_stale) return html`<${Tag} kind="warn">file missing<//>`;
+  if (!active) return null;
+  const words = active === 1 ? "run waiting" : "runs waiting";
+  return dag.is_paused ? html`
+    <${Tag} kind="warn">
+      ${active} ${words}
+    <//>
+  ` : html`
+    <${State} name="running" count=${active} />
+  `;
+}
+
+/** @param {{ dag: Api["DagResource"] }} props */
+function Tags({ dag: { tags } }) {
+  if (!tags.length) return null;
+  const [first, ...others] = tags;
+  return html`
+    <span class="row line">
+      <button
+        class="tag clip"
+        title=${`Show only DAGs tagged ${first}`}
+        onClick=${() => setQuery({ tag: first })}
+      >
+        ${first}
+      </button>
+      ${others.length > 0 && html`
+        <${Menu} words=${`+${others.length}`} label=${`${others.length} more tags`}>
+          ${others.map((tag) => html`
+            <button key=${tag} class="tag" onClick=${() => setQuery({ tag })}>
+              ${tag}
+            </button>
+          `)}
         <//>
       `}
-      ${!dag.is_paused && dag.active_runs > 0 && html`<${State} name="running" count=${dag.active_runs} />`}
     </span>
-    ${(dag.tags.length > 0 || dag.description) && html`
-      <span class="row small">
-        ${dag.tags.map((tag) => html`
-          <button class="tag" title=${`Show only DAGs tagged ${tag}`} onClick=${() => setQuery({ tag })}>
-            ${tag}
-          </button>
-        `)}
-        ${dag.description && html`<span class="faint clip">${dag.description}</span>`}
-      </span>
-    `}
-  </div>
-`;
+  `;
+}
 
 /** @param {{ dagId: string, runs: Api["RunBar"][] | undefined }} props */
 function Bars({ dagId, runs }) {

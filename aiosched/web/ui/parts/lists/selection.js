@@ -47,6 +47,7 @@ export function selectionColumn(selection, items, nameOf) {
         />
       `,
       label: "Select",
+      width: 40,
       cell: (item) => html`
         <input
           type="checkbox"
