@@ -12,6 +12,7 @@ import pytest
 
 from aiosched.cli.base.opening import list_path
 from aiosched.db.lists.chosen import WantedRuns
+from aiosched.db.lists.of_dags import OfDags
 from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_run, add_task
@@ -61,10 +62,10 @@ def test_the_page_of_what_is_shown_is_opened_and_named(
 
 def test_the_page_of_a_list_has_its_filters() -> None:
     assert list_path("runs", WantedRuns()) == "/runs"
-    ended = WantedRuns(states=("failed", "running"), ended_since=NOON, tags=("a", "b"), min_seconds=5)
+    ended = WantedRuns(states=("failed", "running"), ended_since=NOON, dags=OfDags(tags=("a", "b")), min_seconds=5)
     assert parse_qs(list_path("runs", ended).partition("?")[2]) == {
-        "state": ["failed,running"],
-        "tag": ["a"],
+        "state": ["failed", "running"],
+        "tag": ["a", "b"],
         "time": ["range"],
         "from": [f"{NOON:%Y-%m-%d}"],
         "longer": ["5"],

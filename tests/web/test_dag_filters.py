@@ -25,6 +25,14 @@ FOUND = {
     "last_state=failed": ["on"],
     "last_state=none": ["broken", "off"],
     "dag_id=off&dag_id=on&dag_id=other": ["off", "on"],
+    "not_tag=daily&tag=etl": ["off"],
+    "not_owner=ada": ["broken", "off"],
+    "status=active&status=paused": ["off", "on"],
+    "not_status=paused&not_status=late": ["broken", "on"],
+    "status=late": [],
+    "not_last_state=failed": ["broken", "off"],
+    "not_dag_id=on": ["broken", "off"],
+    "team=none": [],
     "order=-dag_id": ["on", "off", "broken"],
     "order=-last_run": ["on", "off", "broken"],
     "order=last_state": ["broken", "off", "on"],
@@ -43,8 +51,22 @@ async def test_dags_by_tag_status_and_owner(db: Database, api: httpx2.AsyncClien
     counts = {query: (await api.get(f"dag-counts?{query}")).json() for query in FOUND}
 
     assert {query: [dag["dag_id"] for dag in dags[query]] for query in FOUND} == FOUND
-    owners = [{"owner": "ada", "dags": 1}]
-    assert counts == {query: {"number": len(found), "owners": owners} for query, found in FOUND.items()}
+    assert counts == {query: {"number": len(found)} for query, found in FOUND.items()}
+    facets = (await api.get("dag-facets?tag=etl")).json()
+    assert facets["complete"]
+    assert {(one["facet"], one["value"]): one["number"] for one in facets["counts"]} == {
+        ("dag_id", "off"): 1,
+        ("dag_id", "on"): 1,
+        ("status", "active"): 1,
+        ("status", "paused"): 1,
+        ("last_state", "failed"): 1,
+        ("last_state", "none"): 1,
+        ("owner", "ada"): 1,
+        ("owner", None): 1,
+        ("team", None): 2,
+        ("tag", "daily"): 1,
+        ("tag", "etl"): 2,
+    }
     for status in ("active", "paused", "stale", "error"):
         assert {dag["status"] for dag in dags[f"status={status}"]} == {status}
     assert {dag["status"] for dag in dags["pattern=o*&status=paused"]} == {"paused"}

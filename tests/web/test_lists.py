@@ -32,8 +32,10 @@ async def runs(db: Database) -> None:
         columns = {"run_type": "scheduled", "start_date": at, "end_date": at + MINUTE, **columns}
         return await add_run(db, dag_id, version, run_id, run_after=at, **columns)
 
-    first = await run("sales", sales, "r1", 1, state="success")
-    second = await run("sales", sales, "r2", 2, state="failed", reason="task_failure", end_date=NOON + 60 * MINUTE)
+    conf = '{"city": "Oslo", "at": {"zone": 1}}'
+    first = await run("sales", sales, "r1", 1, state="success", conf=conf)
+    failed = {"state": "failed", "reason": "task_failure", "end_date": NOON + 60 * MINUTE}
+    second = await run("sales", sales, "r2", 2, logical_date=NOON - timedelta(days=1), **failed)
     third = await run("report", other, "r3", 3, state="running", run_type="manual", end_date=None)
     await run("sales", sales, "old", 0, state="failed", run_type="backfill")
     times = {"start_date": NOON, "end_date": NOON + MINUTE}
@@ -43,6 +45,15 @@ async def runs(db: Database) -> None:
     await add_task(db, second, 1, "upstream_failed")
     await add_task(db, third, 0, "running", start_date=NOON)
     await add_task(db, third, 7, None)  # of a task that the version does not have
+    async with db.acquire() as conn:  # r1 updated the asset, and that triggered r2
+        asset = await conn.fetchval("INSERT INTO asset (name, uri) VALUES ('orders', 'orders') RETURNING id")
+        event = await conn.fetchval(
+            "INSERT INTO asset_event (asset_id, timestamp, source_run_id) VALUES ($1, $2, $3) RETURNING id",
+            *(asset, NOON, first),
+        )
+        await conn.execute(
+            "INSERT INTO asset_consumption (dag_id, event_id, run_id) VALUES ('sales', $1, $2)", event, second
+        )
 
 
 async def found(api: httpx2.AsyncClient, path: str, *names: str) -> list[str]:
@@ -67,6 +78,24 @@ RUNS = {
     "max_seconds=60": ["r1", "old"],
     "reason=task_failure": ["r2"],
     "search=r": ["r3", "r2", "r1"],
+    "dag_id=sales&dag_id=report&owner=bob&owner=ada": ["r3", "r2", "r1", "old"],
+    "not_dag_id=sales": ["r3"],
+    "not_state=failed&not_state=running": ["r1"],
+    "not_run_type=scheduled": ["r3", "old"],
+    "not_owner=ada": ["r3"],
+    "not_tag=etl": ["r3"],
+    "tag=daily&not_tag=daily": [],
+    "owner=ada&dag_id=report": [],
+    "team=none": [],
+    "not_team=none": ["r3", "r2", "r1", "old"],
+    "version=1&dag_id=report": ["r3"],
+    "version=2": [],
+    "asset=orders": ["r2", "r1"],
+    "asset=none": [],
+    "conf=city=Oslo": ["r1"],
+    "conf=at.zone=1&conf=city=Oslo": ["r1"],
+    "conf=city=": [],
+    "logical_since=2026-11-19&logical_until=2026-11-19": ["r2"],
 }
 
 
@@ -88,6 +117,11 @@ INSTANCES = {
     "min_seconds=100&state=failed": ["r2/extract"],
     "max_seconds=100": ["r1/extract", "r1/load"],
     "since=2026-11-20T12:02:00Z&dag_id=sales": ["r2/extract", "r2/load"],
+    "not_state=failed&not_state=none&dag_id=sales": ["r2/load", "r1/extract"],
+    "not_state=none&not_owner=ada": ["r3/render"],
+    "operator=BashOperator&operator=PythonOperator&not_pool=etl": ["r3/render", "r2/extract", "r1/extract"],
+    "not_operator=PythonOperator": ["r3/extra", "r3/render"],
+    "asset=orders&state=failed": ["r2/extract", "r1/load"],
 }
 
 
@@ -118,6 +152,7 @@ async def test_facets_count_the_values_of_each_filter(api: httpx2.AsyncClient) -
         "dag_id": {"sales": 2},
         "owner": {"ada": 2},
         "tag": {"daily": 2, "etl": 2},
+        "team": {None: 2},
     }
     assert (answer["number"], answer["more"], answer["complete"]) == (2, False, True)
 
@@ -149,7 +184,7 @@ async def test_errors_that_differ_in_numbers_are_counted_together(db: Database, 
 
 @pytest.mark.usefixtures("runs")
 async def test_a_page_that_looked_at_enough_says_up_to_where(db: Database) -> None:
-    wanted = WantedInstances(pool="etl", states=())
+    wanted = WantedInstances(pools=["etl"])
     seen: list[str] = []
     searched: list[datetime | None] = []
     after = None

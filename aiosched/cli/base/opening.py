@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlencode
@@ -30,21 +31,21 @@ def page_path(dag_id: str, run_id: str | None = None, task_id: str | None = None
     return path if map_index < 0 else f"{path}?map_index={map_index}"
 
 
-def list_path(page: str, wanted: WantedRuns, **others: str | float | None) -> str:
+def list_path(page: str, wanted: WantedRuns, **others: str | float | Collection[str] | None) -> str:
     """The path of the page of a list with the same filters.
 
-    The page filters by one type and one tag, and by whole days (UTC): it may show more than the list.
+    The page filters by whole days (UTC): it may show more than the list.
     """
     since = wanted.since or wanted.ended_since
     until = wanted.until
     if isinstance(until, datetime):
         until += timedelta(days=1, microseconds=-1)  # the day after, unless at midnight
     filters = {
-        "state": ",".join(wanted.states),
-        "dag_id": wanted.dag_id,
-        "run_type": next(iter(wanted.run_types), None),
-        "owner": wanted.owner,
-        "tag": next(iter(wanted.tags), None),
+        "state": wanted.states,
+        "dag_id": wanted.dags.dag_ids,
+        "run_type": wanted.run_types,
+        "owner": wanted.dags.owners,
+        "tag": wanted.dags.tags,
         "time": "range" if since or until else None,
         "from": since and f"{since:%Y-%m-%d}",
         "to": until and f"{until:%Y-%m-%d}",
@@ -53,7 +54,8 @@ def list_path(page: str, wanted: WantedRuns, **others: str | float | None) -> st
         "order": "-end_date" if wanted.ended_since else None,
     }
     given = {name: value for name, value in {**filters, **others}.items() if value not in (None, "")}
-    return f"/{page}?{urlencode(given)}" if given else f"/{page}"
+    query = urlencode(given, doseq=True)
+    return f"/{page}?{query}" if query else f"/{page}"
 
 
 def open_page(dsn: str | None, path: str) -> None:

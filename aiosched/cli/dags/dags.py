@@ -83,14 +83,14 @@ def list_(
 ) -> None:
     """List DAGs with their state, schedule and next run."""
     from aiosched.db.lists.dag_lists import list_dags
+    from aiosched.db.lists.of_dags import OfDags
 
     async def every_page(db: Database) -> list[DagListRow]:
         found: list[DagListRow] = []
         while page := await list_dags(
             db,
             pattern=pattern,
-            tags=tag or (),
-            owner=owner,
+            of=OfDags(owners=() if owner is None else (owner,), tags=tag or ()),
             stale=stale,
             after=(found[-1].dag_id, None) if found else None,
             limit=_PAGE,

@@ -124,14 +124,17 @@ def wanted_runs(
 ) -> WantedRuns:
     """The runs that options name. Raises UsageProblem."""
     from aiosched.db.lists.chosen import WantedRuns
+    from aiosched.db.lists.of_dags import OfDags
 
     now = datetime.now(UTC)
     return WantedRuns(
-        dag_id=dag_id,
+        dags=OfDags(
+            dag_ids=None if dag_id is None else (dag_id,),
+            owners=() if owner is None else (owner,),
+            tags=tuple(tags or ()),
+        ),
         states=tuple(map(str, states or ())),
         run_types=tuple(map(str, types or ())),
-        owner=owner,
-        tags=tuple(tags or ()),
         since=read_when(since, "--since", now),
         until=read_when(until, "--until", now),
         ended_since=read_when(ended_since, "--ended-since", now),
@@ -163,8 +166,8 @@ def wanted_instances(
         runs=wanted_runs(dag_id, None, types, owner, tags, since, until),
         states=tuple(states or ()),
         task_id=task,
-        operator=operator,
-        pool=pool,
+        operators=() if operator is None else (operator,),
+        pools=() if pool is None else (pool,),
         min_seconds=lengths.min_seconds,
         max_seconds=lengths.max_seconds,
         reason=error,
@@ -176,8 +179,8 @@ async def read_runs(db: Database, wanted: WantedRuns, limit: int) -> list[RunRow
     from aiosched.db.lists.run_lists import page_of_runs
     from aiosched.db.queries.queries import get_dag
 
-    if wanted.dag_id is not None:
-        await get_dag(db, wanted.dag_id)
+    if wanted.dags.dag_id is not None:
+        await get_dag(db, wanted.dags.dag_id)
     order: RunOrder = "-end_date" if wanted.ended_since else "-run_after"
     return await page_of_runs(db, wanted, order=order, limit=limit)
 
@@ -185,7 +188,9 @@ async def read_runs(db: Database, wanted: WantedRuns, limit: int) -> list[RunRow
 def show_runs(wanted: WantedRuns, limit: int, dsn: str | None, output: Format | None) -> None:
     """Show the newest of the wanted runs. Raises NotFound for a DAG that does not exist."""
     rows = with_database(dsn, lambda db: read_runs(db, wanted, limit + 1))
-    is_filtered = wanted != type(wanted)(dag_id=wanted.dag_id)
+    from aiosched.db.lists.of_dags import OfDags
+
+    is_filtered = wanted != type(wanted)(dags=OfDags(dag_ids=wanted.dags.dag_ids))
     show_list(rows[:limit], RUN_COLUMNS, output, empty="no such runs" if is_filtered else "no runs yet")
     if len(rows) > limit:
         talk(f"the newest {limit} by {'end' if wanted.ended_since else 'RUN AFTER'}; more with --limit")
@@ -221,7 +226,7 @@ def list_instances(
     if open_:
         filters = {"task_id": task, "operator": operator, "pool": pool, "reason": error}
         lengths = {"longer": wanted.min_seconds, "shorter": wanted.max_seconds}
-        open_page(dsn, list_path("task-instances", wanted.runs, state=",".join(wanted.states), **filters, **lengths))
+        open_page(dsn, list_path("task-instances", wanted.runs, state=wanted.states, **filters, **lengths))
 
 
 async def read_instances(db: Database, wanted: WantedInstances, limit: int) -> list[InstanceRow]:
@@ -229,8 +234,8 @@ async def read_instances(db: Database, wanted: WantedInstances, limit: int) -> l
     from aiosched.db.lists.instance_lists import page_of_instances
     from aiosched.db.queries.queries import get_dag
 
-    if wanted.runs.dag_id is not None:
-        await get_dag(db, wanted.runs.dag_id)
+    if wanted.runs.dags.dag_id is not None:
+        await get_dag(db, wanted.runs.dags.dag_id)
     rows: list[InstanceRow] = []
     after: InstanceKey | None = None
     while len(rows) < limit:

@@ -11,34 +11,35 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, true, tuple_, union
 
 from aiosched.core.timetables.days import DayOrInstant
 from aiosched.db.access.only_seen import only_seen
 from aiosched.db.access.visibility import Seen
+from aiosched.db.lists.of_dags import ALL_DAGS, NOTHING, OfDags, Without, among, dag_conditions, ids_among
 from aiosched.db.names.days import span_of
 from aiosched.db.queries.queries import fetch, like
-from aiosched.db.schema.schema import dag, dag_run
+from aiosched.db.schema.schema import dag, dag_run, dag_version, metadata
 from aiosched.db.server.engine import Database
 
 RunOrder = Literal["-run_after", "run_after", "-end_date", "end_date"]
 RunKey = tuple[datetime, int]  # the instant by which a list is ordered, and the run's key
 
 _FEW_DAGS: Final = 2_000
+_MOST_EVENTS: Final = 10_000  # of an asset, the newest, whose runs are found
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRuns:
     """Which runs are selected; empty fields do not filter.
 
-    `since` and `until` filter by `run_after`, `ended_since` and `ended_until` by the end; the latter ones are
-    exclusive as instants, and as days have the whole day, in the time zone of `dag_id` (UTC without one). All `tags`
-    must match.
+    `since` and `until` filter by `run_after`, `ended_since` and `ended_until` by the end, `logical_since` and
+    `logical_until` by the logical date; those that end something are exclusive as instants, and as days have the whole
+    day, in the time zone of the only DAG (UTC without one).
     The duration of a run that has not ended is that until now.
     """
 
-    dag_id: str | None = None
-    dag_ids: Collection[str] | None = None
+    dags: OfDags = ALL_DAGS
     states: Collection[str] = ()
     run_types: Collection[str] = ()
     search: str | None = None  # part of the run id
@@ -46,11 +47,15 @@ class WantedRuns:
     until: DayOrInstant | None = None
     ended_since: DayOrInstant | None = None
     ended_until: DayOrInstant | None = None
-    owner: str | None = None
-    tags: Collection[str] = ()
+    logical_since: DayOrInstant | None = None
+    logical_until: DayOrInstant | None = None
     min_seconds: float | None = None
     max_seconds: float | None = None
     reason: str | None = None  # why a run failed
+    version: int | None = None
+    asset: str | None = None  # that it updated, or that triggered it
+    conf: Collection[tuple[str, str]] = ()  # keys of its conf, or paths with dots, and their values as text
+    without: Without = NOTHING
 
 
 def failed_since(since: datetime) -> WantedRuns:
@@ -59,33 +64,43 @@ def failed_since(since: datetime) -> WantedRuns:
 
 
 async def resolved(db: Database, wanted: WantedRuns) -> WantedRuns:
-    """The same wish with instants in place of days, and with the ids of the DAGs of its owner and tags, if these are
-    few: no run needs a look-up then."""
-    since, until = await span_of(db, wanted.dag_id, wanted.since, wanted.until)
-    ended_since, ended_until = await span_of(db, wanted.dag_id, wanted.ended_since, wanted.ended_until)
-    wanted = replace(wanted, since=since, until=until, ended_since=ended_since, ended_until=ended_until)
-    if wanted.owner is None and not wanted.tags:
+    """The same wish with instants in place of days, and with the ids of the DAGs of its owners, teams and tags, if
+    these are few: no run needs a look-up then."""
+    spans: dict[str, Any] = {}
+    for names in ("since", "until"), ("ended_since", "ended_until"), ("logical_since", "logical_until"):
+        since, until = (getattr(wanted, name) for name in names)
+        spans |= zip(names, await span_of(db, wanted.dags.dag_id, since, until), strict=True)
+    wanted = replace(wanted, **spans)
+    if not dag_conditions(wanted.dags, wanted.without):
         return wanted
     found = [row.dag_id for row in await fetch(db, _dags(wanted).limit(_FEW_DAGS + 1))]
-    return wanted if len(found) > _FEW_DAGS else replace(wanted, owner=None, tags=(), dag_ids=tuple(found))
+    if len(found) > _FEW_DAGS:
+        return wanted
+    without = replace(wanted.without, dag_ids=(), owners=(), teams=(), tags=())
+    return replace(wanted, dags=OfDags(dag_ids=tuple(found)), without=without)
 
 
 def chosen_runs(query: Select[Any], wanted: WantedRuns, seen: Seen) -> Select[Any]:
     """The query for the runs that are wanted (and `resolved`) and `seen`, in any state."""
-    query = only_seen(only_seen(query, dag_run.c.dag_id, seen), dag_run.c.dag_id, wanted.dag_ids)
-    if wanted.dag_id is not None:
-        query = query.where(dag_run.c.dag_id == wanted.dag_id)
-    if wanted.owner is not None or wanted.tags:
+    query = only_seen(query, dag_run.c.dag_id, seen).where(*ids_among(dag_run.c.dag_id, wanted.dags, wanted.without))
+    if dag_conditions(wanted.dags, wanted.without):
         query = query.where(dag_run.c.dag_id.in_(_dags(wanted)))
-    if wanted.run_types:
-        query = query.where(dag_run.c.run_type.in_(sorted(wanted.run_types)))
+    query = query.where(*among(dag_run.c.run_type, wanted.run_types, wanted.without.run_types))
     if wanted.search:
         query = query.where(dag_run.c.run_id.like(like(f"*{wanted.search}*"), escape="\\"))
     if wanted.reason is not None:
         query = query.where(dag_run.c.reason == wanted.reason)
+    if wanted.version is not None:
+        query = query.where(dag_run.c.version_id.in_(_versions(wanted)))
+    if wanted.asset is not None:
+        query = query.where(dag_run.c.id.in_(_runs_of_asset(wanted.asset)))
+    for key, value in wanted.conf:
+        places = {(key,), tuple(key.split("."))}
+        query = query.where(or_(*(func.json_extract_path_text(dag_run.c.conf, *each) == value for each in places)))
     for column, first, final in (
         (dag_run.c.run_after, wanted.since, wanted.until),
         (dag_run.c.end_date, wanted.ended_since, wanted.ended_until),
+        (dag_run.c.logical_date, wanted.logical_since, wanted.logical_until),
     ):
         if first is not None:
             query = query.where(column >= first)
@@ -95,10 +110,27 @@ def chosen_runs(query: Select[Any], wanted: WantedRuns, seen: Seen) -> Select[An
 
 
 def _dags(wanted: WantedRuns) -> Select[Any]:
-    query = select(dag.c.dag_id)
-    if wanted.owner is not None:
-        query = query.where(dag.c.owner == wanted.owner)
-    return query.where(dag.c.tags.contains(sorted(wanted.tags))) if wanted.tags else query
+    conditions = ids_among(dag.c.dag_id, wanted.dags, wanted.without)
+    return select(dag.c.dag_id).where(*conditions, *dag_conditions(wanted.dags, wanted.without))
+
+
+def _versions(wanted: WantedRuns) -> Select[Any]:
+    conditions = ids_among(dag_version.c.dag_id, wanted.dags, wanted.without)
+    return select(dag_version.c.id).where(dag_version.c.number == wanted.version, *conditions)
+
+
+def _runs_of_asset(name: str) -> Any:
+    """The keys of the runs that updated an asset, or that it triggered. Index: ix_asset_event_asset_id_timestamp."""
+    asset, event, consumption = (metadata.tables[f"asset{part}"] for part in ("", "_event", "_consumption"))
+    newest = (
+        select(event.c.id, event.c.source_run_id)
+        .where(event.c.asset_id.in_(select(asset.c.id).where(asset.c.name == name)))
+        .order_by(event.c.timestamp.desc())
+        .limit(_MOST_EVENTS)
+        .cte("newest")
+    )
+    consumed = select(consumption.c.run_id).where(consumption.c.event_id.in_(select(newest.c.id)))
+    return union(select(newest.c.source_run_id).where(newest.c.source_run_id.is_not(None)), consumed)
 
 
 def lasting(
@@ -117,9 +149,9 @@ def lasting(
     return query
 
 
-def in_state(query: Select[Any], states: Collection[str]) -> Select[Any]:
-    """The query for runs in one of the states; of any, if there are none."""
-    return query.where(dag_run.c.state.in_(sorted(states))) if states else query
+def is_in_state(wanted: WantedRuns) -> ColumnElement[bool]:
+    """Whether a run is in one of the wanted states."""
+    return and_(true(), *among(dag_run.c.state, wanted.states, wanted.without.states))
 
 
 def ordered(query: Select[Any], order: RunOrder, after: RunKey | None) -> Select[Any]:

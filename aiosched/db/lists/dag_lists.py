@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, or_, select, true, tuple_
 
 from aiosched.db.access.only_seen import only_seen
 from aiosched.db.access.visibility import Seen
+from aiosched.db.lists.facets import Facets, counted, most_frequent, read_facets, size_of
+from aiosched.db.lists.of_dags import ALL_DAGS, NOTHING, OfDags, Without, among, dag_conditions, ids_among
 from aiosched.db.queries.queries import NEWEST_RUN, NEXT_RUN_AFTER, DagListRow, dag_row, fetch, like, select_dags
 from aiosched.db.schema.schema import dag, dag_quarantine
 from aiosched.db.server.engine import Database
@@ -26,6 +28,8 @@ DagOrder = Literal[
 LATE_AFTER: Final = timedelta(seconds=60)  # a DAG is late when its next run has been due for so long
 DagKey = tuple[str, datetime | str | None]  # the id, and what the list is ordered by besides
 
+MOST_SAMPLED: Final = 3_000  # DAGs of which the values are counted, the first of the list
+_NO_RUN: Final = "none"
 _NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 _LONG_AGO: Final = datetime(1, 1, 2, tzinfo=UTC)
 
@@ -33,19 +37,19 @@ _LONG_AGO: Final = datetime(1, 1, 2, tzinfo=UTC)
 class DagFilters(TypedDict, total=False):
     """Which DAGs are selected; what is missing or empty does not filter.
 
-    `pattern` is a glob, `search` a part of id or description; stale DAGs only with `stale` or as `status`; `tags` must
-    all match; `last_state` is that of the newest run; `late_before`: active, and the next run was due before that.
+    `pattern` is a glob, `search` a part of id or description; stale DAGs only with `stale` or as one of `statuses`;
+    `last_states` are those of newest runs, "none": no run. A DAG is "late" if it is active, and its next run was due
+    before `late_before`.
     """
 
+    of: OfDags
     pattern: str | None
     search: str | None
     stale: bool
-    tags: Collection[str]
-    status: str | None
-    owner: str | None
-    last_state: str | None
-    dag_ids: Collection[str]
+    statuses: Collection[str]
+    last_states: Collection[str]
     late_before: datetime | None
+    without: Without
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,40 +125,53 @@ async def count_dags(db: Database, *, seen: Seen = None, **filters: Unpack[DagFi
     return int(row[0])
 
 
-async def count_owners(db: Database, *, seen: Seen = None) -> dict[str, int]:
-    """The owners of DAGs that are not stale, by name, with their numbers of DAGs."""
-    query = only_seen(select(dag.c.owner, func.count()), dag.c.dag_id, seen)
-    query = query.where(~dag.c.is_stale, dag.c.owner.is_not(None)).group_by(dag.c.owner).order_by(dag.c.owner)
-    return {row[0]: row[1] for row in await fetch(db, query.limit(1000))}
+async def dag_facets(
+    db: Database, *, seen: Seen = None, most: int = MOST_SAMPLED, **filters: Unpack[DagFilters]
+) -> Facets:
+    """How many of the first `most` DAGs of the list have each status, last state, owner, team and tag."""
+    last_state = func.coalesce(NEWEST_RUN.c.state, _NO_RUN).label("last_state")
+    columns = select(dag.c.dag_id, _STATUS.label("status"), last_state, dag.c.owner, dag.c.team, dag.c.tags)
+    is_late = _status_filter("late", filters.get("late_before")).label("is_late")
+    chosen = _chosen(columns.add_columns(is_late), seen, filters, needs_run=True, needs_status=True)
+    sample = chosen.order_by(dag.c.dag_id).limit(most + 1).cte("sample")
+    tag = func.unnest(sample.c.tags).table_valued("value").render_derived("tag_values")
+    number = func.count().label("number")
+    is_late_too: list[ColumnElement[Any]] = [literal("late").label("value"), number]
+    late = select(*is_late_too).where(sample.c.is_late).having(func.count() > 0)
+    parts = [
+        *(counted(name, sample, sample.c[name]) for name in ("dag_id", "status", "last_state", "owner", "team")),
+        most_frequent("status", late),
+        most_frequent("tag", select(tag.c.value, number).select_from(sample.join(tag, true())).group_by(tag.c.value)),
+        size_of(sample),
+    ]
+    return await read_facets(db, parts, most)
 
 
-def _chosen(query: Select[Any], seen: Seen, filters: DagFilters, *, needs_run: bool = False) -> Select[Any]:
-    query = only_seen(query, dag.c.dag_id, seen)
-    status, last_state = filters.get("status"), filters.get("last_state")
+def _chosen(
+    query: Select[Any], seen: Seen, filters: DagFilters, *, needs_run: bool = False, needs_status: bool = False
+) -> Select[Any]:
+    of, without = filters.get("of", ALL_DAGS), filters.get("without", NOTHING)
+    statuses, last_states = filters.get("statuses", ()), filters.get("last_states", ())
+    query = only_seen(query, dag.c.dag_id, seen).where(*ids_among(dag.c.dag_id, of, without))
     tables: Any = dag
-    if status is not None:
+    if statuses or without.statuses or needs_status:
         held = and_(dag_quarantine.c.dag_id == dag.c.dag_id, dag_quarantine.c.tried_at.is_(None))
-        tables, query = tables.outerjoin(dag_quarantine, held), query.where(_STATUS_FILTERS[status])
-    if needs_run or last_state is not None:
+        tables = tables.outerjoin(dag_quarantine, held)
+        late_before = filters.get("late_before")
+        if statuses:
+            query = query.where(or_(*(_status_filter(each, late_before) for each in statuses)))
+        query = query.where(*(~func.coalesce(_status_filter(each, late_before), false()) for each in without.statuses))
+    if needs_run or last_states or without.states:
         tables = tables.outerjoin(NEWEST_RUN, true())
-    if last_state is not None:
-        query = query.where(NEWEST_RUN.c.state.is_(None) if last_state == "none" else NEWEST_RUN.c.state == last_state)
+        query = query.where(*among(func.coalesce(NEWEST_RUN.c.state, _NO_RUN), last_states, without.states))
     if search := filters.get("search"):
         words = like(f"*{search}*")
         query = query.where(or_(dag.c.dag_id.ilike(words, escape="\\"), dag.c.description.ilike(words, escape="\\")))
     if (pattern := filters.get("pattern")) is not None:
         query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
-    if not filters.get("stale") and status not in ("stale", "quarantine"):
+    if not filters.get("stale") and {"stale", "quarantine"}.isdisjoint(statuses):
         query = query.where(or_(~dag.c.is_stale, dag.c.has_import_errors))  # who broke a file looks for its DAGs
-    if tags := filters.get("tags"):
-        query = query.where(dag.c.tags.contains(sorted(tags)))
-    if (owner := filters.get("owner")) is not None:
-        query = query.where(dag.c.owner == owner)
-    if (late_before := filters.get("late_before")) is not None:
-        query = query.where(~dag.c.is_paused, ~dag.c.has_import_errors, dag.c.next_dagrun_create_after < late_before)
-    if dag_ids := filters.get("dag_ids"):
-        query = query.where(dag.c.dag_id.in_(sorted(dag_ids)))
-    return query.select_from(tables)
+    return query.where(*dag_conditions(of, without)).select_from(tables)
 
 
 _IS_DECIDED: Final = dag_quarantine.c.dag_id.is_(None)
@@ -165,3 +182,10 @@ _STATUS_FILTERS: Final = {
     "paused": and_(_IS_DECIDED, ~dag.c.has_import_errors, ~dag.c.is_stale, dag.c.is_paused),
     "active": and_(_IS_DECIDED, ~dag.c.has_import_errors, ~dag.c.is_stale, ~dag.c.is_paused),
 }  # as DagListRow.status
+_STATUS: Final = case(*((condition, name) for name, condition in _STATUS_FILTERS.items()))
+
+
+def _status_filter(status: str, late_before: datetime | None) -> ColumnElement[bool]:
+    if status != "late":
+        return _STATUS_FILTERS[status]
+    return and_(~dag.c.is_paused, ~dag.c.has_import_errors, dag.c.next_dagrun_create_after < late_before)

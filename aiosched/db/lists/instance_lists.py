@@ -16,8 +16,9 @@ from sqlalchemy import CTE, ColumnElement, FromClause, Select, and_, func, liter
 
 from aiosched.core.values.states import TaskState, began
 from aiosched.db.access.visibility import Seen
-from aiosched.db.lists.chosen import WantedRuns, chosen_runs, in_state, lasting, resolved
+from aiosched.db.lists.chosen import WantedRuns, chosen_runs, is_in_state, lasting, resolved
 from aiosched.db.lists.facets import Facets, counted, counted_errors, read_facets, size_of
+from aiosched.db.lists.of_dags import NOTHING, Without, among
 from aiosched.db.queries.queries import fetch, like, shown_state, unknown_task
 from aiosched.db.schema.schema import dag_run, task_instance, task_note, version_task
 from aiosched.db.server.engine import Database
@@ -57,11 +58,12 @@ class WantedInstances:
     runs: WantedRuns = _ALL_RUNS
     states: Collection[TaskState] = ()
     task_id: str | None = None  # a part of it
-    operator: str | None = None
-    pool: str | None = None
+    operators: Collection[str] = ()
+    pools: Collection[str] = ()
     min_seconds: float | None = None
     max_seconds: float | None = None
     reason: str | None = None  # part of why it waits, failed or was skipped
+    without: Without = NOTHING  # states, operators and pools
 
     @property
     def narrows(self) -> bool:
@@ -176,7 +178,8 @@ def _looked_at(wanted: WantedInstances, after: InstanceKey | None, most: int, se
         dag_run.c.version_id,
         dag_run.c.id.label("run_key"),
     ).order_by(*(column.desc() for column in key))
-    query = in_state(chosen_runs(query, wanted.runs, seen), wanted.runs.states or _states_of_runs(wanted))
+    of_runs = replace(wanted.runs, states=wanted.runs.states or _states_of_runs(wanted))
+    query = chosen_runs(query, of_runs, seen).where(is_in_state(of_runs))
     if after is not None:
         query = query.where(tuple_(*key) <= tuple_(*after[:2]))
     runs = query.limit(most).subquery("runs")  # each has a row below, also without an instance
@@ -223,20 +226,18 @@ def _of_tasks(query: Select[Any], instances: FromClause, wanted: WantedInstances
     """The query for the wanted instances, in any state; it joins `version_task`."""
     if wanted.task_id is not None:
         query = query.where(version_task.c.task_id.like(like(f"*{wanted.task_id}*"), escape="\\"))
-    if wanted.operator is not None:
-        query = query.where(version_task.c.operator == wanted.operator)
-    if wanted.pool is not None:
-        query = query.where(version_task.c.pool == wanted.pool)
+    query = query.where(
+        *among(version_task.c.operator, wanted.operators, wanted.without.operators),
+        *among(version_task.c.pool, wanted.pools, wanted.without.pools),
+    )
     if wanted.reason is not None:
         query = query.where(instances.c.reason.ilike(like(f"*{wanted.reason}*"), escape="\\"))
     return lasting(query, instances.c.start_date, instances.c.end_date, wanted.min_seconds, wanted.max_seconds)
 
 
 def _in_states(instances: FromClause, wanted: WantedInstances) -> ColumnElement[bool]:
-    if not wanted.states:
-        return true()
-    named = [state.value for state in wanted.states if state is not TaskState.NONE]
-    return or_(instances.c.state.in_(named), instances.c.state.is_(None) & (TaskState.NONE in wanted.states))
+    state = func.coalesce(instances.c.state, TaskState.NONE.value)
+    return and_(true(), *among(state, wanted.states, wanted.without.states))
 
 
 def _row(row: Any) -> InstanceRow:

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import func, select, true
 
 from aiosched.db.access.visibility import Seen
-from aiosched.db.lists.chosen import RunKey, RunOrder, WantedRuns, chosen_runs, in_state, ordered, resolved
+from aiosched.db.lists.chosen import RunKey, RunOrder, WantedRuns, chosen_runs, is_in_state, ordered, resolved
 from aiosched.db.lists.facets import Facets, counted, most_frequent, read_facets, size_of
 from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch
 from aiosched.db.schema.schema import dag, dag_run
@@ -32,7 +32,7 @@ async def page_of_runs(
 ) -> list[RunRow]:
     """Runs in that order, after the one with the key `after`; only of DAGs that are `seen`."""
     wanted = await resolved(db, wanted)
-    query = ordered(in_state(chosen_runs(RUN_COLUMNS, wanted, seen), wanted.states), order, after)
+    query = ordered(chosen_runs(RUN_COLUMNS, wanted, seen).where(is_in_state(wanted)), order, after)
     return [RunRow(**row._mapping) for row in await fetch(db, query.limit(limit))]
 
 
@@ -52,7 +52,7 @@ class BoundedCount:
 async def count_runs(db: Database, wanted: WantedRuns, *, most: int = MOST_COUNTED, seen: Seen = None) -> BoundedCount:
     """How many runs are wanted, counted to `most`."""
     wanted = await resolved(db, wanted)
-    found = in_state(chosen_runs(select(dag_run.c.id), wanted, seen), wanted.states).limit(most + 1).subquery()
+    found = chosen_runs(select(dag_run.c.id), wanted, seen).where(is_in_state(wanted)).limit(most + 1).subquery()
     number = (await fetch(db, select(func.count().label("number")).select_from(found)))[0].number
     return BoundedCount(min(number, most), number > most)
 
@@ -67,16 +67,15 @@ async def run_facets(
 ) -> Facets:
     """The values of the filters among the first `most` runs of a list, with their numbers."""
     wanted = await resolved(db, wanted)
-    is_wanted = dag_run.c.state.in_(sorted(wanted.states)) if wanted.states else true()
     columns = select(
-        dag_run.c.dag_id, dag_run.c.state, dag_run.c.run_type, dag_run.c.reason, is_wanted.label("is_wanted")
+        dag_run.c.dag_id, dag_run.c.state, dag_run.c.run_type, dag_run.c.reason, is_in_state(wanted).label("is_wanted")
     )
     sample = ordered(chosen_runs(columns, wanted, seen), order, None).limit(most + 1).cte("sample")
     runs = func.count().label("number")
     by_dag = select(sample.c.dag_id, runs).where(sample.c.is_wanted).group_by(sample.c.dag_id).cte("by_dag")
     total = func.sum(by_dag.c.number).label("number")
     of_dags = by_dag.join(dag, dag.c.dag_id == by_dag.c.dag_id)
-    owner = dag.c.owner.label("value")
+    owner, team = dag.c.owner.label("value"), dag.c.team.label("value")
     tag = func.unnest(dag.c.tags).table_valued("value").render_derived("tags")
     parts = [
         counted("state", sample, sample.c.state),
@@ -84,6 +83,7 @@ async def run_facets(
         counted("reason", sample, sample.c.reason, sample.c.is_wanted),
         most_frequent("dag_id", select(by_dag.c.dag_id.label("value"), by_dag.c.number)),
         most_frequent("owner", select(owner, total).select_from(of_dags).group_by(owner)),
+        most_frequent("team", select(team, total).select_from(of_dags).group_by(team)),
         most_frequent("tag", select(tag.c.value, total).select_from(of_dags.join(tag, true())).group_by(tag.c.value)),
         size_of(sample),
     ]

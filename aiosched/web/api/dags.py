@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, StringConstraints
+from pydantic import BaseModel
 
 from aiosched.core.values.states import RunState
 from aiosched.db.lists import dag_lists
@@ -15,6 +16,7 @@ from aiosched.db.queries.quarantine_queries import quarantine_traceback
 from aiosched.db.statements.dags import import_error
 from aiosched.web.api.base.models import Instant, Name, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, bad_cursor, decode_cursor, page_of
+from aiosched.web.api.lists.wanted import FacetList, TheDags, WithoutDags, Word
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
@@ -22,7 +24,7 @@ from aiosched.web.server.etags import RARELY
 
 router: APIRouter = APIRouter(tags=["DAGs"])
 
-_Word = Annotated[str, StringConstraints(max_length=250, pattern=r"^[^\x00]*$")]
+_Status = Literal["active", "paused", "stale", "error", "quarantine", "late"]
 
 
 class QuarantineResource(Resource):
@@ -94,30 +96,31 @@ class DagDetails(DagResource):
 
 async def _filters(
     request_client: TheRequestClient,
-    pattern: Annotated[_Word | None, Query(description="a glob over DAG ids")] = None,
-    search: Annotated[_Word | None, Query(description="part of the id or description, ignoring case")] = None,
+    of: TheDags,
+    without: WithoutDags,
+    pattern: Annotated[Word | None, Query(description="a glob over DAG ids")] = None,
+    search: Annotated[Word | None, Query(description="part of the id or description, ignoring case")] = None,
     stale: Annotated[bool, Query(description="include DAGs whose file is gone")] = False,
-    tag: Annotated[list[_Word] | None, Query(max_length=20, description="has all of these tags")] = None,
     status: Annotated[
-        Literal["active", "paused", "stale", "error", "quarantine", "late"] | None,
-        Query(description="late: active, and the next run is due since more than a minute"),
+        list[_Status] | None,
+        Query(max_length=10, description="late: active, and the next run is due since more than a minute"),
     ] = None,
-    owner: Annotated[_Word | None, Query()] = None,
+    not_status: Annotated[list[_Status] | None, Query(max_length=10)] = None,
     last_state: Annotated[
-        RunState | Literal["none"] | None, Query(description="state of the newest run; none: it has no run")
+        list[RunState | Literal["none"]] | None,
+        Query(max_length=10, description="state of the newest run; none: it has no run"),
     ] = None,
-    dag_id: Annotated[list[_Word] | None, Query(max_length=1000, description="one of these DAGs")] = None,
+    not_last_state: Annotated[list[RunState | Literal["none"]] | None, Query(max_length=10)] = None,
 ) -> DagFilters:
     return {
+        "of": of,
         "pattern": pattern,
         "search": search,
         "stale": stale,
-        "tags": tag or (),
-        "status": None if status == "late" else status,
-        "owner": owner,
-        "last_state": last_state,
-        "dag_ids": dag_id or (),
-        "late_before": request_client.clock.now() - dag_lists.LATE_AFTER if status == "late" else None,
+        "statuses": status or (),
+        "last_states": last_state or (),
+        "late_before": request_client.clock.now() - dag_lists.LATE_AFTER,
+        "without": replace(without, statuses=not_status or (), states=not_last_state or ()),
     }
 
 
@@ -148,27 +151,24 @@ async def list_dags(
     return page_of(DagResource, rows, limit, lambda row: dag_lists.key_of(row, order))
 
 
-class OwnerCount(BaseModel):
-    """An owner and the number of DAGs, stale ones excluded."""
-
-    owner: str
-    dags: int
-
-
 class DagCounts(BaseModel):
-    """How many DAGs a list has, and the owners of all DAGs."""
+    """How many DAGs a list has."""
 
     number: int
-    owners: list[OwnerCount]
 
 
 @router.get("/dag-counts")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def count_dags(request_client: TheRequestClient, visible: TheVisible, filters: TheFilters) -> DagCounts:
-    """The number of DAGs that match the filters of the list, and the owners of all."""
-    number = await dag_lists.count_dags(request_client.db, seen=visible.dags, **filters)
-    owners = await dag_lists.count_owners(request_client.db, seen=visible.dags)
-    return DagCounts(number=number, owners=[OwnerCount(owner=owner, dags=dags) for owner, dags in owners.items()])
+    """The number of DAGs that match the filters of the list."""
+    return DagCounts(number=await dag_lists.count_dags(request_client.db, seen=visible.dags, **filters))
+
+
+@router.get("/dag-facets")
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def dag_facets(request_client: TheRequestClient, visible: TheVisible, filters: TheFilters) -> FacetList:
+    """How many of the first DAGs that match have each status, last state, owner, team and tag."""
+    return FacetList.of(await dag_lists.dag_facets(request_client.db, seen=visible.dags, **filters))
 
 
 @router.get("/dags/{dag_id}", dependencies=[RARELY])

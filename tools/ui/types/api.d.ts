@@ -455,10 +455,9 @@ export interface components {
       /** @description the reason, for the audit log */
       reason?: string | null;
     };
-    /** @description How many DAGs a list has, and the owners of all DAGs. */
+    /** @description How many DAGs a list has. */
     DagCounts: {
       number: number;
-      owners: components["schemas"]["OwnerCount"][];
     };
     /**
      * @description The same with the traceback of the error because of which the DAG is in quarantine, and why its file cannot be
@@ -1184,11 +1183,6 @@ export interface components {
     OperatorLink: {
       name: string;
       url: string;
-    };
-    /** @description An owner and the number of DAGs, stale ones excluded. */
-    OwnerCount: {
-      dags: number;
-      owner: string;
     };
     Page_AlertResource_: {
       items: components["schemas"]["AlertResource"][];
