@@ -277,6 +277,15 @@ class Tab:
             await self.picture(f"{name}-{theme}-{width}")
         await page.set_viewport_size({"width": 1440, "height": 900})
 
+    async def filter(self, field: str, value: str, *, leave_out: bool = False) -> None:
+        """Choose a value of a filter of a list, or leave it out."""
+        await self.page.get_by_role("button", name="Add a filter").click()
+        box = self.page.get_by_role("group", name="Add a filter")
+        await box.get_by_role("button", name=f"{field} …", exact=True).click()
+        name = f"{field} is not {value}" if leave_out else re.compile(rf"^{re.escape(value)}( \(|$)")
+        await box.get_by_role("button", name=name).click()
+        await self.page.keyboard.press("Escape")
+
     async def picture(self, name: str) -> None:
         """A screenshot, where somebody wants them."""
         if SCREENSHOTS:

@@ -159,7 +159,6 @@ async def test_the_list_of_dags_is_sorted_and_acts_on_selected_ones(service: Ser
         await tab.picture(f"dags-list-{width}")
     page = await tab.open("/dags?tag=shapes")
     await expect(page.get_by_role("status").filter(has_text="3 of 3")).to_be_visible()
-    assert "large" in await page.get_by_label("Tag").locator("option").all_inner_texts()
     await page.get_by_role("button", name="DAG", exact=True).click()
     await expect(page.get_by_role("columnheader", name="DAG", exact=True)).to_have_attribute("aria-sort", "descending")
     await expect(page.get_by_role("row").nth(1)).to_contain_text("yearly")
@@ -175,7 +174,7 @@ async def test_the_list_of_dags_is_sorted_and_acts_on_selected_ones(service: Ser
 
     await page.get_by_role("button", name="Favourite yearly").click()
     await page.goto(tab.url + "/dags")
-    await page.get_by_role("checkbox", name="Favourites").check()
+    await page.get_by_role("link", name="Favourites").click()
     await expect(page.get_by_role("row")).to_have_count(2)
 
 
@@ -232,7 +231,7 @@ async def test_the_list_of_dags_counts_down_to_the_next_run_and_triggers(service
 async def test_the_calendar_leads_to_the_runs_of_a_day_and_the_grid_is_filtered(tab: Tab) -> None:
     page = await tab.open("/dags/wide?tab=calendar")
     await page.get_by_role("link", name=re.compile("1 failed")).first.click()
-    await expect(page).to_have_url(re.compile(r"tab=runs&since=(.*)&until=\1$"))
+    await expect(page).to_have_url(re.compile(r"tab=runs&from=(.*)&to=\1$"))
     await expect(page.get_by_role("row").filter(has_text="failed")).to_have_count(1)
 
     await page.goto(f"{tab.url}/dags/wide")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.browser.conftest import Tab
+from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -78,3 +79,79 @@ async def test_fourteen_dags_are_seen_at_once_and_their_name_and_actions_stay(ta
     name, action = await box(page, "tbody .stays-left"), await box(page, "tbody .stays-right")
     assert inner["x"] - 1 <= name["x"] <= inner["x"] + 1
     assert action["x"] + action["width"] <= inner["x"] + inner["width"] + 1
+
+
+BARS: Final = {  # lists with the bar of filters: a filter of each, and what is in the address then
+    "/dags": ("Status", "active", "status=active"),
+    "/runs": ("State", "failed", "state=failed"),
+    "/task-instances": ("State", "failed", "state=failed"),
+    "/dags/wide?tab=runs": ("Type", "manual", "run_type=manual"),
+    "/schedules": ("State", "paused", "paused=true"),
+    "/requests": ("Outcome", "refused", "state=refused"),
+}
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+async def test_all_lists_are_filtered_by_the_same_bar(tab: Tab, width: int) -> None:
+    for path, (field, value, query) in BARS.items():
+        page = await tab.open(path, width=width)
+        await tab.filter(field, value)
+        await expect(page).to_have_url(re.compile(query))
+        chip = page.get_by_role("button", name=f"{field} is {value}: change")
+        await expect(chip).to_be_visible()
+        await tab.fits(path, width)
+        await chip.click()
+        await tab.check_access()
+        await tab.picture(f"bar{path.replace('/', '-').partition('?')[0]}-{width}")
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name=f"Remove filter {field} is {value}").click()
+        await expect(page).not_to_have_url(re.compile(query))
+
+
+async def test_typing_finds_values_of_every_filter_and_leaves_them_out(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "to-leave-out")
+    page = await tab.open("/runs?search=to-leave-out", width=1440)
+    await expect(page.get_by_role("row")).to_have_count(2)
+    await page.keyboard.press("f")
+    await page.keyboard.type("troub")
+    box = page.get_by_role("group", name="Add a filter")
+    await expect(box.get_by_role("button", name="DAG: troubled (1)")).to_be_visible()
+    await box.get_by_role("button", name="DAG is not troubled").click()
+    await page.keyboard.press("Escape")
+    await expect(page).to_have_url(re.compile("not_dag_id=troubled"))
+    await expect(page.get_by_text("No runs match these filters")).to_be_visible()
+    await expect(page.get_by_role("button", name="DAG is not troubled: change")).to_be_visible()
+    await tab.filter("DAG", "troubled")
+    await expect(page).to_have_url(re.compile("[&?]dag_id=troubled"))
+    await expect(page).not_to_have_url(re.compile("not_dag_id"))
+    await expect(page.get_by_role("row")).to_have_count(2)
+
+
+async def test_one_finds_runs_by_what_is_in_their_conf(service: Service, tab: Tab) -> None:
+    await service.run("making", "success", "by-conf-1", {"city": "Oslo"})
+    await service.run("making", "success", "by-conf-2", {"city": "Bergen"})
+    page = await tab.open("/dags/making?tab=runs&search=by-conf", width=1440)
+    await expect(page.get_by_role("row")).to_have_count(3)
+    await page.get_by_role("button", name="Add a filter").click()
+    await page.get_by_role("button", name="Conf …").click()
+    await page.keyboard.type("city=Oslo")
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("row")).to_have_count(2)
+    await expect(page.get_by_role("row").last).to_contain_text("by-conf-1")
+    await expect(page.get_by_role("checkbox", name="Select making by-conf-1")).to_be_visible()
+
+
+async def test_views_are_tabs_and_my_dags_are_one(tab: Tab) -> None:
+    page = await tab.open("/dags?tag=shapes", width=1440)
+    await page.get_by_role("button", name="Save view").click()
+    await page.get_by_label("Name of the view").fill("the shapes")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("link", name="the shapes")).to_have_attribute("aria-current", "page")
+    await page.get_by_role("link", name="My DAGs").click()
+    await expect(page).to_have_url(re.compile("owner="))
+    await expect(page.get_by_text("No matching DAGs")).to_be_visible()
+    await page.get_by_role("link", name="the shapes").click()
+    await expect(page.get_by_role("row")).to_have_count(4)
+    await page.get_by_role("button", name="Remove view").click()
+    await expect(page.get_by_role("link", name="the shapes")).to_have_count(0)

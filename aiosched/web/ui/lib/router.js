@@ -13,6 +13,12 @@ export const here = signal(read());
 /** The query parameters by name. */
 export const query = computed(() => Object.fromEntries(here.value.query));
 
+/**
+ * All values of a query parameter.
+ * @param {string} name
+ */
+export const valuesOf = (name) => here.value.query.getAll(name);
+
 addEventListener("popstate", () => {
   here.value = read();
 });
@@ -39,16 +45,19 @@ export function go(to, { replace = false } = {}) {
   if (!replace) scrollTo(0, 0);
 }
 
+/** @typedef {string | number | boolean | null | undefined | string[]} QueryValue */
+
 /**
- * Change query parameters; null, "" and false remove one. Replaces the history entry unless `push` is set.
- * @param {Record<string, string | number | boolean | null | undefined>} changes
+ * Change query parameters; null, "" and false remove one, a list is repeated. Replaces the history entry unless `push` is set.
+ * @param {Record<string, QueryValue>} changes
  * @param {{ push?: boolean }} [options]
  */
 export function setQuery(changes, { push = false } = {}) {
   const next = new URLSearchParams(here.value.query);
   for (const [name, value] of Object.entries(changes)) {
-    if (value === null || value === undefined || value === "" || value === false) next.delete(name);
-    else next.set(name, String(value));
+    next.delete(name);
+    if (value === null || value === undefined || value === "" || value === false) continue;
+    for (const one of [value].flat()) next.append(name, String(one));
   }
   const text = next.toString();
   go(here.value.path + (text ? "?" + text : ""), { replace: !push });

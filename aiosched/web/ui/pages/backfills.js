@@ -6,7 +6,8 @@ import { path, query, setQuery } from "../lib/router.js";
 import { duration, secondsBetween } from "../lib/time.js";
 import { Card, Empty, Link, Page, Tag, When } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
-import { Allowed, FilterField, Parts } from "../parts/facts.js";
+import { Allowed, Parts } from "../parts/facts.js";
+import { FilterBar } from "../parts/lists/bar.js";
 import { Table } from "../parts/table.js";
 import { BackfillDialog } from "./backfills/create.js";
 
@@ -23,6 +24,8 @@ const VERBS = {
   cancel: ["Cancel", "Queued runs fail, running ones continue. This cannot be undone.", "Backfill cancelled."],
 };
 
+const FIELDS = [{ name: "dag_id", words: "DAG", one: true, free: true }];
+
 export function Backfills() {
   const { dag_id, make } = query.value;
   /** @type {List<Api["BackfillResource"]>} */
@@ -30,7 +33,6 @@ export function Backfills() {
   const [failed, setFailed] = useState(/** @type {Backfill | null} */ (null)); // whose failed dates run again
   const [action, setAction] = useState(/** @type {[Api["BackfillResource"], Verb] | null} */ (null));
   const actions = html`
-    <${FilterField} name="dag_id" words="DAG id" />
     <${Allowed}>
       <button class="button primary" onClick=${() => setQuery({ make: 1 })}>
         New backfill …
@@ -44,6 +46,7 @@ export function Backfills() {
   `;
   return html`
     <${Page} title="Backfills" actions=${actions}>
+      <${FilterBar} fields=${FIELDS} />
       <${Card} plain>
         <${Table}
           columns=${columnsOf(setAction, setFailed)}
@@ -195,7 +198,7 @@ function Progress({ of: b }) {
         ${b.finished} of ${b.total}
         ${b.failed > 0 && html`
           ,${" "}
-          <${Link} class="late" to=${`${path("dags", b.dag_id)}?tab=runs&state=failed&type=backfill`}>
+          <${Link} class="late" to=${`${path("dags", b.dag_id)}?tab=runs&state=failed&run_type=backfill`}>
             ${b.failed} failed
           <//>
         `}

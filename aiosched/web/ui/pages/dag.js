@@ -13,7 +13,7 @@ import { CalendarTab } from "../parts/dag/calendar.js";
 import { CodeTab } from "../parts/dag/code.js";
 import { DetailsTab } from "../parts/dag/details.js";
 import { QuarantineBanner } from "../parts/dag/quarantine.js";
-import { RunsTab } from "../parts/dag/runs.js";
+import { RunList } from "../parts/lists/run_list.js";
 import { TrendsTab } from "../parts/dag/trends.js";
 import { GanttTab } from "../parts/gantt/tab.js";
 import { GraphTab } from "../parts/graph/tab.js";
@@ -27,7 +27,7 @@ const VIEWS = {
   graph: GraphTab,
   gantt: GanttTab,
   calendar: CalendarTab,
-  runs: RunsTab,
+  runs: RunList,
   trends: TrendsTab,
   code: CodeTab,
   details: DetailsTab,

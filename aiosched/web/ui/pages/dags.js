@@ -1,19 +1,42 @@
 // All DAGs: pause switch, owner, schedule, the last runs as bars, statistics, the next run; actions on selected ones.
-import { html, useState } from "../lib/html.js";
-import { may } from "../lib/api.js";
+import { html, useRef, useState } from "../lib/html.js";
+import { may, me } from "../lib/api.js";
+import { useKey } from "../lib/keys.js";
 import { useList, useResource } from "../lib/resources.js";
 import { query, setQuery } from "../lib/router.js";
 import { TriggerDialog } from "../parts/actions/trigger.js";
 import { Card, Empty, Page } from "../parts/basics.js";
+import { FilterBar } from "../parts/lists/bar.js";
+import { DAG_FIELDS, clearFilters, isFiltered, paramsOf } from "../parts/lists/fields.js";
+import { ViewTabs } from "../parts/lists/tabs.js";
 import { Table } from "../parts/table.js";
 import { BulkBar } from "./dags/bulk.js";
 import { columnsOf } from "./dags/columns.js";
 import { favourites } from "./dags/favourites.js";
-import { Filters, filtersOf, isFiltered, noFilters } from "./dags/filters.js";
 import { useStatistics } from "./dags/statistics.js";
 
+const SEARCH = { name: "q", words: "Search DAGs ( / )", one: true };
+
+/** The views that everybody has: the DAGs of one's teams, or those that one owns, and the favourites. */
+function viewsOfUser() {
+  const teams = (me.value?.grants ?? []).flatMap((grant) => grant.split("@team:")[1] ?? []);
+  const mine = teams.length ? teams.map((team) => ["team", team]) : [["owner", me.value?.name ?? ""]];
+  return [
+    { name: "My DAGs", query: new URLSearchParams(mine).toString() },
+    { name: "Favourites", query: "favourites=1" },
+  ];
+}
+
 export function Dags() {
-  const filters = filtersOf(query.value);
+  const { q, favourites: only } = query.value;
+  const filters = {
+    ...paramsOf(DAG_FIELDS),
+    pattern: q ? `*${q}*` : null,
+    dag_id: only ? favourites.value : null,
+  };
+  /** @type {Ref<HTMLInputElement | null>} */
+  const field = useRef(null);
+  useKey("/", "search DAGs", () => field.current?.focus());
   const none = query.value.favourites && !favourites.value.length; // no ids would mean all DAGs
   const { order } = query.value;
   /** @type {List<Api["DagResource"]>} */
@@ -41,7 +64,8 @@ export function Dags() {
         </span>`
       }
     >
-      <${Filters} owners=${counts.data.value?.owners ?? []} />
+      <${ViewTabs} page="dags" views=${viewsOfUser()} />
+      <${FilterBar} fields=${DAG_FIELDS} facets="dag-facets" search=${{ ...SEARCH, field }} />
       <${BulkBar}
         dags=${chosen}
         onDone=${() => {
@@ -71,10 +95,11 @@ export function Dags() {
 }
 
 function NoDag() {
-  if (isFiltered(query.value))
+  const clear = () => (setQuery({ favourites: null }), clearFilters([SEARCH, ...DAG_FIELDS]));
+  if (isFiltered([SEARCH, ...DAG_FIELDS]) || query.value.favourites)
     return html`
       <${Empty} title="No matching DAGs">
-        <button class="button" onClick=${() => setQuery(noFilters)}>
+        <button class="button" onClick=${clear}>
           Clear filters
         </button>
       <//>

@@ -2,39 +2,22 @@
 import { html, useEffect } from "../lib/html.js";
 import { taskName } from "../lib/names.js";
 import { useList, useResource } from "../lib/resources.js";
-import { path, query, setQuery } from "../lib/router.js";
-import { RUN_TYPES, runTypeWords } from "../lib/states.js";
+import { path } from "../lib/router.js";
 import { duration, secondsBetween } from "../lib/time.js";
 import { Card, Empty, Link, Loading, Page, State, When } from "../parts/basics.js";
-import { FilterField } from "../parts/facts.js";
-import { DurationFilter, FacetFilters, TimeFilter, Views, periodOf } from "../parts/lists/filters.js";
+import { FilterBar } from "../parts/lists/bar.js";
+import { INSTANCE_FIELDS, clearFilters, paramsOf } from "../parts/lists/fields.js";
 import { chosenGroup, GroupBy, Groups } from "../parts/lists/groups.js";
 import { SelectionBar, selectionColumn, useSelection } from "../parts/lists/selection.js";
+import { ViewTabs } from "../parts/lists/tabs.js";
 import { Table } from "../parts/table.js";
 
 /** @typedef {Api["ListedInstance"]} Instance */
 
 const MOST_PAGES = 200; // read by themselves until something is found
 
-/** @type {[string, string, string][]} */
-const FACETS = [
-  ["state", "State", "any state"],
-  ["run_type", "Type", "any type"],
-  ["operator", "Operator", "any operator"],
-  ["pool", "Pool", "any pool"],
-];
-
-const NAMES =
-  "state run_type dag_id owner tag operator pool task_id reason time from to longer shorter group".split(" ");
-const NO_FILTERS = Object.fromEntries(NAMES.map((name) => [name, null]));
-
-/** What the filters in the address mean to the API. */
-function paramsOf() {
-  const { state, run_type, dag_id, owner, tag, operator, pool, task_id, reason, longer, shorter } = query.value;
-  const [since, until] = periodOf();
-  const more = { since, until, min_seconds: longer, max_seconds: shorter };
-  return { state: state?.split(","), run_type, dag_id, owner, tag, operator, pool, task_id, reason, ...more };
-}
+const SEARCH = { name: "task_id", words: "Search by task id", one: true };
+const ALL = [SEARCH, ...INSTANCE_FIELDS];
 
 /** @param {Instance} one */
 const keyOf = (one) => `${one.dag_id} ${one.run_id} ${one.task_id} ${one.map_index}`;
@@ -94,25 +77,6 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{ facets: import("../parts/lists/filters.js").FacetData }} props */
-const Filters = ({ facets }) => html`
-  <div class="row filters">
-    <${FilterField} name="dag_id" words="DAG id" />
-    <${FilterField} name="task_id" words="Search by task id" />
-    <${FilterField} name="owner" words="Owner" />
-    <${FilterField} name="tag" words="Tag" />
-    <${FilterField} name="reason" words="Error" />
-    <${FacetFilters}
-      facets=${facets}
-      fields=${FACETS}
-      words=${(/** @type {string} */ value) => (RUN_TYPES.includes(value) ? runTypeWords(value) : value)}
-    />
-    <${TimeFilter} />
-    <${DurationFilter} />
-    <${GroupBy} />
-  </div>
-`;
-
 /** @param {{ list: List<Instance> }} props */
 function None({ list }) {
   if (list.more.value)
@@ -124,7 +88,7 @@ function None({ list }) {
     `;
   return html`
     <${Empty} title="No task instances match these filters">
-      <button class="button" onClick=${() => setQuery(NO_FILTERS)}>
+      <button class="button" onClick=${() => clearFilters(ALL)}>
         Clear filters
       </button>
     <//>
@@ -144,7 +108,7 @@ function useFurther(list) {
 
 export function Instances() {
   const group = chosenGroup();
-  const params = paramsOf();
+  const params = paramsOf(ALL);
   /** @type {Resource<Api["FacetList"]>} */
   const facets = useResource("task-instance-facets", params);
   /** @type {List<Instance>} */
@@ -159,8 +123,11 @@ export function Instances() {
     facets.reload();
   };
   return html`
-    <${Page} title="Task instances" actions=${html`<${Views} page="task-instances" />`}>
-      <${Filters} facets=${facets.data.value} />
+    <${Page} title="Task instances">
+      <${ViewTabs} page="task-instances" />
+      <${FilterBar} fields=${INSTANCE_FIELDS} facets="task-instance-facets" search=${SEARCH}>
+        <${GroupBy} />
+      <//>
       <p class="soft">Sorted by run after, newest first; then in the order of the DAG.</p>
       <${SelectionBar}
         count=${selection.chosen.length}

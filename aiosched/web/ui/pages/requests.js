@@ -2,38 +2,33 @@
 import { html, useState } from "../lib/html.js";
 import { post } from "../lib/api.js";
 import { useList } from "../lib/resources.js";
-import { path, query } from "../lib/router.js";
+import { path } from "../lib/router.js";
 import { Card, Empty, Link, Page, Tag, When } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
-import { Allowed, Choices, FilterField, Text, pretty } from "../parts/facts.js";
+import { Allowed, Text, pretty } from "../parts/facts.js";
+import { FilterBar } from "../parts/lists/bar.js";
+import { isFiltered, paramsOf } from "../parts/lists/fields.js";
 import { Table } from "../parts/table.js";
 
 /** @type {Record<string, string>} */
 const KINDS = { waiting: "warn", applied: "good", refused: "danger" };
 
+/** @type {import("../parts/lists/fields.js").Field[]} */
+const FIELDS = [
+  { name: "dag_id", words: "DAG", one: true, free: true },
+  { name: "verb", words: "Request", one: true, free: true, hint: "Such as trigger" },
+  { name: "state", words: "Outcome", one: true, options: Object.keys(KINDS).map((one) => [one, one]) },
+];
+
 export function Requests() {
-  const { dag_id, verb, state } = query.value;
   /** @type {List<Api["CommandResource"]>} */
-  const list = useList(
-    "commands",
-    { dag_id, verb, state: KINDS[state] ? state : null },
-    { kinds: ["command"] },
-  );
+  const list = useList("commands", paramsOf(FIELDS), { kinds: ["command"] });
   const [withdrawn, setWithdrawn] = useState(/** @type {Api["CommandResource"] | null} */ (null));
-  const none = dag_id || verb || state ? "No matching requests" : "No requests yet";
+  const none = isFiltered(FIELDS) ? "No matching requests" : "No requests yet";
   const empty = html`<${Empty} title=${none} />`;
   return html`
-    <${Page}
-      title="Requests"
-      lead="Requests by users and programs, newest first."
-      actions=${
-        html`
-          <${FilterField} name="dag_id" words="DAG id" />
-          <${FilterField} name="verb" words="Verb, such as trigger" />
-        `
-      }
-    >
-      <${Choices} name="state" label="Outcome" options=${Object.keys(KINDS).map((one) => [one, one])} />
+    <${Page} title="Requests" lead="Requests by users and programs, newest first.">
+      <${FilterBar} fields=${FIELDS} />
       <${Card} plain>
         <${Table}
           columns=${columnsOf(setWithdrawn)}

@@ -2,10 +2,12 @@
 import { html, useState } from "../lib/html.js";
 import { at, post, remove } from "../lib/api.js";
 import { useList } from "../lib/resources.js";
-import { path, query } from "../lib/router.js";
+import { path } from "../lib/router.js";
 import { Card, Empty, Link, Page, Tag, When } from "../parts/basics.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
-import { Allowed, Choices, FilterField } from "../parts/facts.js";
+import { Allowed } from "../parts/facts.js";
+import { FilterBar } from "../parts/lists/bar.js";
+import { isFiltered, paramsOf } from "../parts/lists/fields.js";
 import { Table } from "../parts/table.js";
 
 /** @typedef {"pause" | "resume" | "remove"} Verb */
@@ -18,34 +20,40 @@ const VERBS = {
   remove: ["Remove", "It starts no runs any more. Its runs stay.", "Schedule removed."],
 };
 
+/** @type {import("../parts/lists/fields.js").Field[]} */
+const FIELDS = [
+  { name: "dag_id", words: "DAG", one: true, free: true },
+  {
+    name: "paused",
+    words: "State",
+    one: true,
+    options: [
+      ["false", "active"],
+      ["true", "paused"],
+    ],
+  },
+];
+
 export function Schedules() {
-  const { dag_id, paused } = query.value;
-  const params = { dag_id, paused: paused === "true" || paused === "false" ? paused : null };
   /** @type {List<Api["ScheduleResource"]>} */
-  const list = useList("schedules", params, { kinds: ["run", "command", "dag"], limit: 50, delay: 1000 });
+  const list = useList("schedules", paramsOf(FIELDS), {
+    kinds: ["run", "command", "dag"],
+    limit: 50,
+    delay: 1000,
+  });
   const [action, setAction] = useState(/** @type {[Schedule, Verb] | null} */ (null));
   const empty = html`
     <${Empty}
-      title=${dag_id || params.paused ? "No matching schedules" : "No schedules"}
+      title=${isFiltered(FIELDS) ? "No matching schedules" : "No schedules"}
       command="aiosched schedules set DAG NAME --every 3600"
     >
       Applications and people make them, thousands on one DAG. Those that DAG files declare are on the page of
       DAGs.
     <//>
   `;
-  const filters = html`
-    <${FilterField} name="dag_id" words="DAG id" />
-    <${Choices}
-      name="paused"
-      label="State"
-      options=${[
-        ["false", "active"],
-        ["true", "paused"],
-      ]}
-    />
-  `;
   return html`
-    <${Page} title="Schedules" lead="Schedules that are data, beside those of DAG files." actions=${filters}>
+    <${Page} title="Schedules" lead="Schedules that are data, beside those of DAG files.">
+      <${FilterBar} fields=${FIELDS} />
       <${Card} plain>
         <${Table}
           columns=${columnsOf(setAction)}

@@ -224,14 +224,14 @@ function Tags({ dag: { tags } }) {
       <button
         class="tag clip"
         title=${`Show only DAGs tagged ${first}`}
-        onClick=${() => setQuery({ tag: first })}
+        onClick=${() => setQuery({ tag: first, not_tag: null })}
       >
         ${first}
       </button>
       ${others.length > 0 && html`
         <${Menu} words=${`+${others.length}`} label=${`${others.length} more tags`}>
           ${others.map((tag) => html`
-            <button key=${tag} class="tag" onClick=${() => setQuery({ tag })}>
+            <button key=${tag} class="tag" onClick=${() => setQuery({ tag, not_tag: null })}>
               ${tag}
             </button>
           `)}

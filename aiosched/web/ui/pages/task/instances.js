@@ -2,10 +2,11 @@
 import { html } from "../../lib/html.js";
 import { taskName, taskPath } from "../../lib/names.js";
 import { path, query, setQuery } from "../../lib/router.js";
-import { STATES, stateOf } from "../../lib/states.js";
 import { duration, secondsBetween } from "../../lib/time.js";
 import { Card, Empty, Link, Page, State, When } from "../../parts/basics.js";
 import { Filter } from "../../parts/form.js";
+import { FilterBar } from "../../parts/lists/bar.js";
+import { INSTANCE_STATES } from "../../parts/lists/fields.js";
 import { Table } from "../../parts/table.js";
 
 /** @typedef {Api["TaskInstanceResource"]} Instance */
@@ -44,10 +45,8 @@ const ORDER_WORDS = [
   ["label", "by label"],
 ];
 
-/** @type {Choice[]} */
-const STATE_WORDS = Object.keys(STATES)
-  .filter((name) => !["paused", "mixed"].includes(name))
-  .map((name) => [name, stateOf(name).label]);
+/** @type {import("../../parts/lists/fields.js").Field[]} */
+const FIELDS = [{ name: "state", words: "State", one: true, options: INSTANCE_STATES }];
 
 /**
  * @param {{ dag: string, run: string, task: string, list: List<Instance> }} props
@@ -69,7 +68,7 @@ export function Instances({ dag, run, task, list }) {
       crumbs=${crumbsOf(dag, run)}
       lead=${(items.length > 0 || state) && "a mapped task with these instances in this run"}
     >
-      <${Filters} state=${state} sort=${sort} partial=${Boolean(list.more.value)} count=${items.length} />
+      <${Filters} sort=${sort} partial=${Boolean(list.more.value)} count=${items.length} />
       <${Card} plain>
         <${Table}
           columns=${columnsOf(
@@ -88,16 +87,9 @@ export function Instances({ dag, run, task, list }) {
   `;
 }
 
-/** @param {{ state: string | undefined, sort: string, partial: boolean, count: number }} props */
-const Filters = ({ state, sort, partial, count }) => html`
-  <div class="row">
-    <${Filter}
-      label="State"
-      value=${state}
-      any="any state"
-      options=${STATE_WORDS}
-      onText=${(/** @type {string} */ text) => setQuery({ state: text })}
-    />
+/** @param {{ sort: string, partial: boolean, count: number }} props */
+const Filters = ({ sort, partial, count }) => html`
+  <${FilterBar} fields=${FIELDS}>
     <${Filter}
       label="Order"
       value=${sort === "index" ? "" : sort}
@@ -106,7 +98,7 @@ const Filters = ({ state, sort, partial, count }) => html`
       onText=${(/** @type {string} */ text) => setQuery({ sort: text })}
     />
     ${partial && sort !== "index" && html`<span class="faint">in order among the first ${count}</span>`}
-  </div>
+  <//>
 `;
 
 /**

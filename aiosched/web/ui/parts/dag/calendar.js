@@ -74,7 +74,7 @@ function Year({ year, days }) {
     const time = first + index * DAY;
     const day = key(time);
     const place = { gridColumn: weekOf(index), gridRow: ((index + lead) % 7) + 2 };
-    const to = `${here.value.path}?tab=runs&since=${day}&until=${day}`;
+    const to = `${here.value.path}?tab=runs&from=${day}&to=${day}`;
     const isToday = day === today;
     return html`<${Day} key=${day} ...${{ day, known: known.get(day), most, place, to, isToday }} />`;
   });

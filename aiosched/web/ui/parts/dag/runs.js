@@ -1,12 +1,9 @@
-// The runs of a DAG: a run picker, and the list with filters.
+// The runs of a DAG in a select.
 import { html } from "../../lib/html.js";
-import { useList, useResource } from "../../lib/resources.js";
-import { path, query, setQuery } from "../../lib/router.js";
-import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
-import { instant, secondsBetween, startOfDay } from "../../lib/time.js";
-import { Card, Duration, Empty, Link, State, When } from "../basics.js";
-import { Filter, SearchField } from "../form.js";
-import { Table } from "../table.js";
+import { useResource } from "../../lib/resources.js";
+import { query, setQuery } from "../../lib/router.js";
+import { runTypeWords, stateOf } from "../../lib/states.js";
+import { instant } from "../../lib/time.js";
 
 /**
  * A select for one of the latest runs, stored in the query string; `none` is the label of the empty option.
@@ -58,125 +55,5 @@ export function RunSelect({ runs, none, chosen = "", words = "Run", onChoose }) 
         `)}
       </select>
     </label>
-  `;
-}
-
-/**
- * The list of runs of one DAG.
- * @param {{ dagId: string }} props
- */
-export function RunsTab({ dagId }) {
-  const { state, type, q, since, until } = query.value;
-  const params = {
-    dag_id: dagId,
-    state,
-    run_type: type,
-    search: q,
-    since: startOfDay(since),
-    until: startOfDay(until, 1),
-  };
-  /** @type {List<Api["RunResource"]>} */
-  const list = useList("runs", params, {
-    kinds: ["run"],
-    concerns: (patch) => patch.dag_id === dagId,
-    limit: 50,
-  });
-  const filtered = Boolean(state || type || q || since || until);
-  const empty = html`<${NoRun} dagId=${dagId} filtered=${filtered} />`;
-  return html`
-    <div class="stack">
-      <${Filters} />
-      <${Card} plain>
-        <${Table}
-          columns=${columnsOf(dagId)}
-          list=${list}
-          keyOf=${(r) => r.key}
-          empty=${empty}
-          caption="Runs"
-        />
-      <//>
-    </div>
-  `;
-}
-
-/**
- * @param {string} dagId
- * @returns {Column<Api["RunResource"]>[]}
- */
-const columnsOf = (dagId) => [
-  { head: "State", cell: (r) => html`<${State} name=${r.state} />` },
-  { head: "Run", cell: (r) => html`<${Link} to=${path("dags", dagId, "runs", r.run_id)}>${r.run_id}<//>` },
-  { head: "Type", cell: (r) => runTypeWords(r.run_type) },
-  { head: "Logical date", cell: (r) => html`<${When} at=${r.logical_date} />` },
-  { head: "Started", cell: (r) => html`<${When} at=${r.start_date} ago />` },
-  { head: "Duration", right: true, cell: (r) => html`<${Duration} seconds=${secondsOf(r)} />` },
-  { head: "Version", right: true, cell: (r) => r.version },
-  { head: "Note", cell: (r) => r.note ?? r.reason ?? "" },
-];
-
-/**
- * The duration of a run, up to now while it is running.
- * @param {Api["RunResource"]} run
- */
-const secondsOf = (run) => run.seconds ?? (run.state === "running" ? secondsBetween(run.start_date) : null);
-
-function Filters() {
-  const { state, type, q, since, until } = query.value;
-  /** @type {Choice[]} */
-  const states = RUN_STATES.map((name) => [name, stateOf(name).label]);
-  /** @type {Choice[]} */
-  const types = RUN_TYPES.map((name) => [name, runTypeWords(name)]);
-  return html`
-    <div class="row">
-      <${SearchField}
-        label="Search runs"
-        words="Search by run id"
-        value=${q}
-        onText=${(text) => setQuery({ q: text })}
-      />
-      <${Filter}
-        label="State"
-        value=${state}
-        any="any state"
-        options=${states}
-        onText=${(text) => setQuery({ state: text })}
-      />
-      <${Filter}
-        label="Type"
-        value=${type}
-        any="any type"
-        options=${types}
-        onText=${(text) => setQuery({ type: text })}
-      />
-      <${Day} words="from" value=${since} onText=${(text) => setQuery({ since: text })} />
-      <${Day} words="until" value=${until} onText=${(text) => setQuery({ until: text })} />
-    </div>
-  `;
-}
-
-/** @param {{ words: string, value: string | undefined, onText: (text: string) => void }} props */
-function Day({ words, value, onText }) {
-  return html`
-    <label class="row soft">
-      ${words} <input class="input" type="date" value=${value ?? ""} onChange=${(e) => onText(e.target.value)} />
-    </label>
-  `;
-}
-
-/** @param {{ dagId: string, filtered: boolean }} props */
-function NoRun({ dagId, filtered }) {
-  const none = { state: null, type: null, q: null, since: null, until: null };
-  if (filtered)
-    return html`
-      <${Empty} title="No matching runs">
-        <button class="button" onClick=${() => setQuery(none)}>
-          Clear filters
-        </button>
-      <//>
-    `;
-  return html`
-    <${Empty} title="No runs yet" command=${`aiosched dags trigger ${dagId}`}>
-      Trigger one, or wait for the next scheduled run.
-    <//>
   `;
 }

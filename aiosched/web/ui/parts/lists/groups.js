@@ -5,7 +5,7 @@ import { Card, Empty } from "../basics.js";
 import { Filter } from "../form.js";
 import { Table } from "../table.js";
 
-/** @typedef {import("./filters.js").FacetData} FacetData */
+/** @typedef {{ counts: Api["FacetValue"][], complete: boolean } | null} FacetData */
 
 const GROUPS = [
   ["dag_id", "group by DAG"],
