@@ -283,6 +283,13 @@ async def test_an_alert_is_sent_as_it_is_to_a_webhook_and_by_mail(
     assert "until 2026-01-01T01:00:00Z" in mail.get_content()
 
 
+def test_an_alert_about_a_run_leads_to_its_page() -> None:
+    found = with_address({"dag_ids": ["d"], "run_id": "manual__2026-01-01T00:00:00+00:00"})
+
+    assert found["url"] == "http://127.0.0.1:8484/dags/d/runs/manual__2026-01-01T00%3A00%3A00%2B00%3A00"
+    assert with_address({"dag_ids": [], "run_id": "r"})["url"].endswith("/alerts")
+
+
 @pytest.mark.parametrize(
     ("kind", "arguments", "problem"),
     [

@@ -87,7 +87,7 @@ async def test_a_failed_run_is_said_once_until_the_dag_recovers(dsn: str, clock:
 
         message = await said(it)
         assert (message["message"], message["subject"], message["run_id"]) == ("opened", "sales", "r1")
-        assert message["title"] == "Run r1 of sales failed: task_failure"
+        assert message["title"] == "Run r1 of sales failed in a: bad"
         await end_delivery(it)
         await fail(it, "r2")
         await it.advance(30)
@@ -96,7 +96,7 @@ async def test_a_failed_run_is_said_once_until_the_dag_recovers(dsn: str, clock:
 
         await succeed(it, "r3")
         await it.advance(30)
-        assert (await said(it))["title"] == "Recovered: Run r2 of sales failed: task_failure"
+        assert (await said(it))["title"] == "Recovered: Run r2 of sales failed in a: bad"
         await end_delivery(it)
         await it.advance(30)
         assert await shown(it) == [("sales", False, None, 0, True)]

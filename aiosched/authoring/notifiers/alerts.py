@@ -1,7 +1,8 @@
 """The notifier that delivers an alert: as the settings name it, with messages of its own for mail and webhooks.
 
 In the templates of a notifier's arguments `alert` has the facts: title, text, message (opened, reminder, recovered or
-test), rule, kind, subject, dag_ids, run_id, opened_at, last_at, recovered_at, events, and the `url` of the page.
+test), rule, kind, subject, dag_ids, run_id, opened_at, last_at, recovered_at, events, and the `url` of the page
+(of the run, or of alerts).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.notifiers.base import BaseNotifier
@@ -23,14 +25,17 @@ BODY: Final = """\
 <p>{{ alert.text | e }}</p>
 <p>Rule <b>{{ alert.rule | e }}</b>, {{ alert.message }}, open since {{ alert.opened_at }}\
 {% if alert.recovered_at %} until {{ alert.recovered_at }}{% endif %}</p>
-<p><a href="{{ alert.url | e }}">View alerts</a></p>
+<p><a href="{{ alert.url | e }}">{{ "View run" if alert.get("run_id") else "View alerts" }}</a></p>
 """
 _SHORTEST_SECRET: Final = 8  # characters of an argument that the log does not show
 
 
 def with_address(alert: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts, with the address of the page."""
-    return {**alert, "url": f"{defaults().base_url}/alerts"}
+    """The facts, with the address of the page of the run, or of alerts."""
+    path = "alerts"
+    if alert.get("run_id") and alert.get("dag_ids"):
+        path = f"dags/{quote(alert['dag_ids'][0], safe='')}/runs/{quote(alert['run_id'], safe='')}"
+    return {**alert, "url": f"{defaults().base_url}/{path}"}
 
 
 def notifier_of(kind: str, arguments: Mapping[str, Any], alert: Mapping[str, Any]) -> BaseNotifier:

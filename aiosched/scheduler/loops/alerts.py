@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from aiosched.core.alerts.decision import Alert, Change, Fact, Facts, OpenAlert, decide, due
+from aiosched.core.alerts.decision import Alert, Change, Fact, Facts, OpenAlert, UpdateAlert, decide, due
 from aiosched.core.alerts.rules import AlertKind, AlertRule
 from aiosched.core.slots.allocation import full_pool_words
 from aiosched.db.alerts import alerts, facts
@@ -82,6 +83,8 @@ class AlertLoop:
                     changes += decide([rule], known, there, now, handled=handled)
                 except Exception as error:  # a row that is not as expected: the other rules go on
                     await self._note_failure(session, [rule], error, now)
+            async with session.env.db.acquire() as conn:
+                changes = await _with_failed_tasks(conn, changes)
             await spare_others("an alert", changes, _rule_of(there), partial(_store, session, now=now))
             await self._deliver(session, rules, now)
         if self._removed_at is None:  # without rules there is no hurry
@@ -190,6 +193,12 @@ class AlertLoop:
         async with session.env.db.acquire() as conn:
             await alerts.purge_alerts(conn, before, limit=_REMOVED_AT_ONCE)
         self._removed_at = now
+
+
+async def _with_failed_tasks(conn: DatabaseConnection, changes: Collection[Change]) -> list[Change]:
+    """The changes, with what failed: it is read only for what is said now."""
+    told = await facts.with_failed_tasks(conn, [one.fact for one in changes if not isinstance(one, UpdateAlert)])
+    return [one if isinstance(one, UpdateAlert) else replace(one, fact=told.get(one.fact, one.fact)) for one in changes]
 
 
 async def _store(session: Session, changes: Sequence[Change], *, now: datetime) -> None:
