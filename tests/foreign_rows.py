@@ -108,6 +108,8 @@ async def seed(db: Database) -> None:
             "SELECT id, $2, ARRAY[$2], $3, 'it failed', $1, $1, 'opened', $1, $1 FROM alert_rule",
             later, DAG, RUN,
         )  # fmt: skip
+        silence = {"dag_id": DAG, "dag_ids": [DAG], "reason": "known", "created_by": "ann", "created_at": NOON}
+        await insert(conn, "alert_silence", silence | {"ends_at": datetime(2100, 1, 1, tzinfo=UTC)})
         await conn.execute(
             "INSERT INTO web_session (user_id, token_hash, void, address, agent, expires_at) "
             "SELECT id, 'h', 0, 'a', 'b', $1 FROM web_user",

@@ -41,7 +41,14 @@ from aiosched.web.api.base.run_resource import RunResource
 from aiosched.web.api.dags import DagDetails, DagResource
 from aiosched.web.api.dependencies import DependencyGraph
 from aiosched.web.api.inputs import Answered, InputResource
-from aiosched.web.api.operation.alerts import AlertResource, AlertRuleResource, AlertRules, AlertRuleUpdate
+from aiosched.web.api.operation.alerts import (
+    AlertResource,
+    AlertRuleResource,
+    AlertRules,
+    AlertRuleUpdate,
+    NewSilence,
+    SilenceResource,
+)
 from aiosched.web.api.operation.figures import Figures, PoolHistory
 from aiosched.web.api.operation.pools import PoolResource
 from aiosched.web.api.operation.probes import HealthReport
@@ -379,6 +386,30 @@ class Client(ListClient):
     async def set_alert_rule(self, name: str, rule: AlertRuleUpdate) -> AlertRuleResource:
         """Create or change an alert rule."""
         return await self._send(AlertRuleResource, "PUT", _path("alert-rules", name), rule.model_dump())
+
+    async def pause_alert_rule(self, name: str, *, paused: bool) -> AlertRuleResource:
+        """Pause an alert rule, or take it up again."""
+        return await self._send(AlertRuleResource, "PATCH", _path("alert-rules", name), {"is_paused": paused})
+
+    async def delete_alert_rule(self, name: str) -> None:
+        """Delete an alert rule with its alerts."""
+        _applied(await self._http.request("DELETE", _path("alert-rules", name)))
+
+    async def acknowledge_alert(self, number: int) -> AlertResource:
+        """Say that one has an open alert in hand: there are no more reminders."""
+        return await self._send(AlertResource, "POST", _path("alerts", str(number), "acknowledge"), {})
+
+    def silences(self, *, is_active: bool = True) -> AsyncIterator[SilenceResource]:
+        """Silences of alerts, newest first; without `is_active` also those that have ended."""
+        return self._pages(SilenceResource, "alert-silences", {"is_active": is_active})
+
+    async def silence(self, silence: NewSilence) -> SilenceResource:
+        """Say nothing for a time about an alert, a DAG or a tag."""
+        return await self._send(SilenceResource, "POST", "alert-silences", silence.model_dump())
+
+    async def end_silence(self, number: int) -> None:
+        """End a silence before its time."""
+        _applied(await self._http.request("DELETE", _path("alert-silences", str(number))))
 
     async def pool_figures(self, name: str, *, hours: int = 24) -> PoolHistory:
         """Slots and queue of a pool over the last hours; steps without a point are gaps."""

@@ -45,6 +45,10 @@ class AlertRuleSettings(BaseModel):
     dags: list[str] = Field(default=[], max_length=100, description="globs of DAG ids; empty: all DAGs")
     tags: list[str] = Field(default=[], max_length=100, description="tags, one of which a DAG needs; empty: any")
     owners: list[str] = Field(default=[], max_length=100, description="owners of DAGs; empty: any")
+    run_types: list[str] = Field(
+        default=[], max_length=10, description="types of runs, such as scheduled; empty: all, also manual and backfill"
+    )
+    severity: str = Field(default="warning", description="info, warning or critical; messages have it")
     seconds: float | None = Field(default=None, ge=0, le=1e9, description="seconds that it lasts at least")
     factor: float | None = Field(default=None, ge=1, le=1000, description="times the usual p95 of the DAG's runs")
     remind_seconds: float | None = Field(

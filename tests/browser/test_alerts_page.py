@@ -9,6 +9,7 @@ from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+HOSTILE = "<img src=x onerror=alert(1)> {{ 1 / 0 }} \u202e'; DROP TABLE alert; --"
 BROKEN = (
     "INSERT INTO dag_file (file, partition, dag_ids, error) VALUES ('alerting.py', 0, '{yearly}', 'SyntaxError: oh')"
 )
@@ -23,6 +24,8 @@ async def test_a_rule_is_made_an_alert_opens_and_the_rule_is_paused_and_deleted(
     await expect(dialog.get_by_label("Times the usual p95")).to_be_visible()
     await dialog.get_by_label("Watches").select_option("A DAG file has an import error")
     await expect(dialog.get_by_label("Times the usual p95")).to_have_count(0)
+    await expect(dialog.get_by_label("Runs")).to_have_count(0)
+    await dialog.get_by_label("Severity").select_option("critical")
     await dialog.get_by_label("DAGs").fill("year*")
     await dialog.get_by_label("Name").fill("broken-files")
     await dialog.get_by_role("button", name="Save").click()
@@ -38,6 +41,24 @@ async def test_a_rule_is_made_an_alert_opens_and_the_rule_is_paused_and_deleted(
         await expect(found).to_contain_text("open", timeout=15_000)
         await tab.check_access()
         await tab.picture(f"alerts-{theme}")
+    await found.get_by_role("button", name="Acknowledge").click()
+    await page.get_by_role("dialog").get_by_role("button", name="I have it").click()
+    await expect(found).to_contain_text("has it")
+    await found.get_by_role("button", name="Silence").click()
+    await page.get_by_role("dialog").get_by_label("What").select_option("all alerts about yearly")
+    await page.get_by_role("dialog").get_by_label("Reason").fill(HOSTILE)
+    await tab.picture("alerts-silence-dialog")
+    await page.get_by_role("dialog").get_by_role("button", name="Silence").click()
+    await expect(found).to_contain_text("silenced, ends in")
+    await tab.picture("alerts-silenced")
+    page = await tab.open("/alerts?tab=silences")
+    silence = page.get_by_role("row").filter(has_text="DAG yearly")
+    await expect(silence).to_contain_text(HOSTILE)
+    await tab.check_access()
+    await tab.picture("alerts-silences")
+    await silence.get_by_role("button", name="End the silence").click()
+    await page.get_by_role("dialog").get_by_role("button", name="End silence").click()
+    await expect(page.get_by_text("Nothing is silenced")).to_be_visible()
     rules = []
     while not (rules and rules[0]["error"]):
         rules = (await service.api("GET", "alert-rules"))["items"]

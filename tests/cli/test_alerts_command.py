@@ -51,3 +51,36 @@ def test_a_paused_rule_has_no_open_alerts_and_sends_no_test(on_db: Cli) -> None:
     on_db("alerts", "resume", "late")
     assert "waits" in on_db("alerts", "test", "late", "--wait", "0").output
     assert "Did you mean late?" in on_db("alerts", "test", "lat", code=3).output
+
+
+def test_a_rule_is_made_and_deleted(on_db: Cli) -> None:
+    words = ("--kind", "run_failed", "--notifier", "ops", "--dags", "a,b_*", "--severity", "critical")
+    made = on_db.json(
+        "alerts", "set", "r", *words, "--run-type", "scheduled", "--remind", "1h", "--quiet", "22:00-07:00"
+    )
+
+    assert (made["dags"], made["run_types"], made["severity"]) == (["a", "b_*"], ["scheduled"], "critical")
+    assert (made["remind_seconds"], made["quiet_from"], made["quiet_until"]) == (3600.0, "22:00", "07:00")
+    assert "both" in on_db("alerts", "set", "r", *words, "--quiet", "22:00", code=4).output
+    assert "is no duration" in on_db("alerts", "set", "r", *words, "--remind", "often", code=2).output
+    on_db("alerts", "delete", "r", "--yes")
+    assert on_db.json("alerts", "rules") == []
+
+
+def test_an_alert_is_acknowledged_and_silenced_for_a_time(on_db: Cli) -> None:
+    on_db.work(add_rule)
+    on_db.work(add_alerts)
+    (alert,) = on_db.json("alerts", "list")
+
+    on_db("alerts", "acknowledge", str(alert["id"]))
+    (known,) = on_db.json("alerts", "list")
+    assert known["acknowledged_by"].startswith("cli:")
+    assert "nothing to acknowledge" in on_db("alerts", "acknowledge", str(alert["id"] + 1), code=4).output
+
+    made = on_db.json("alerts", "silence", "--alert", str(alert["id"]), "--for", "2h", "--reason", "we know")
+    assert made["about"] == "a (late)"
+    assert "silenced" in on_db("alerts", "list").output
+    assert [row["reason"] for row in on_db.json("alerts", "silences")] == ["we know"]
+    assert "has ended by cli:" in on_db("alerts", "unsilence", str(made["silence"])).output
+    assert "nothing is silenced" in on_db("alerts", "silences").output
+    assert "give one of them" in on_db("alerts", "silence", "--for", "2h", "--reason", "x", code=4).output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -25,6 +26,7 @@ from aiosched.core.alerts.decision import (
     pause_after,
 )
 from aiosched.core.alerts.rules import AlertKind, AlertRule, DagLabels, DagSelection, problem_of, quiet_hours
+from aiosched.core.alerts.silences import Silence, problem_of_silence, silent_until
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 NIGHT = NOON + timedelta(hours=11)
@@ -84,6 +86,9 @@ def test_a_rule_selects_by_id_tag_and_owner(selection: DagSelection, is_met: boo
         (a_rule(AlertKind.RUN_LONG, seconds=40.0), a_fact(AlertKind.RUN_LONG, usual=60.0), False),
         (a_rule(AlertKind.RUN_LONG, seconds=39.0), a_fact(AlertKind.RUN_LONG, usual=60.0), True),
         (a_rule(AlertKind.RUN_FAILED), a_fact(), False),
+        (a_rule(run_types=("scheduled",)), a_fact(run_type="scheduled"), True),
+        (a_rule(run_types=("scheduled",)), a_fact(run_type="backfill"), False),
+        (a_rule(run_types=("scheduled",)), a_fact(), True),
     ],
 )
 def test_a_rule_is_met_by_what_lasts_long_enough(rule: AlertRule, fact: Fact, is_met: bool) -> None:
@@ -168,11 +173,84 @@ def test_a_recovery_waits_for_the_pause_of_failures_but_not_for_quiet_hours_that
     ]
 
 
-def test_a_test_of_a_rule_knows_no_quiet_hours() -> None:
+def test_what_is_silenced_opens_and_is_said_when_the_silence_ends_unless_it_is_over_by_then() -> None:
+    rule = a_rule()
+    held = an_alert(owes=AlertMessage.OPENED, deliver_at=None)
+    told = an_alert(told_at=NOON, owes=AlertMessage.RECOVERED, recovered_at=NOON, deliver_at=NOON)
+
+    assert decide([rule], Facts([a_fact()]), [], NOON, handled={}, is_silenced=everything) == [
+        OpenAlert(rule, a_fact(), None)
+    ]
+    assert due({1: rule}, [held, told], NOON, is_silenced=everything) == []
+    assert due({1: rule}, [held, told], NOON) == [held, told]
+    assert changes(rule, alerts=(held,)) == [UpdateAlert(7, None, None, recovers=True)]
+
+
+def everything(rule: int, subject: str, dag_ids: Collection[str]) -> bool:
+    return True
+
+
+def test_who_has_an_alert_in_hand_is_not_reminded_but_told_that_it_recovered() -> None:
+    rule, known = a_rule(remind_seconds=60.0), an_alert(told_at=NOON, is_acknowledged=True)
+    later = NOON + timedelta(hours=1)
+
+    assert changes(rule, a_fact(), alerts=(known,), now=later) == []
+    assert changes(rule, alerts=(known,), now=later) == [UpdateAlert(7, AlertMessage.RECOVERED, later, recovers=True)]
+
+
+SOON, LATER = NOON + timedelta(minutes=1), NOON + timedelta(hours=2)
+ONE_ALERT = Silence(LATER, rule=1, subject="sales")
+ONE_DAG = Silence(LATER, dag_id="sales")
+
+
+@pytest.mark.parametrize(
+    ("silences", "dag_ids", "until"),
+    [
+        ([ONE_ALERT], ("sales",), LATER),
+        ([replace(ONE_ALERT, rule=2)], ("sales",), None),
+        ([replace(ONE_ALERT, ends_at=NOON)], ("sales",), None),  # the instant of the end is no longer in it
+        ([replace(ONE_ALERT, ends_at=NOON + timedelta(microseconds=1))], (), NOON + timedelta(microseconds=1)),
+        ([ONE_DAG], ("sales",), LATER),
+        ([ONE_DAG], ("sales2",), None),
+        ([ONE_DAG], (), None),  # of the fleet
+        ([Silence(LATER, tag="gold")], ("sales",), LATER),
+        ([Silence(LATER, tag="iron")], ("sales",), None),
+        ([Silence(LATER, tag="gold")], ("unknown",), None),
+        ([ONE_DAG], ("sales", "theirs"), None),  # a file with DAGs of two teams
+        ([ONE_DAG, Silence(SOON, dag_id="theirs")], ("sales", "theirs"), SOON),
+        ([ONE_DAG, Silence(SOON, dag_id="sales")], ("sales",), LATER),
+    ],
+)
+def test_a_silence_holds_what_it_is_about_and_nothing_of_others(
+    silences: list[Silence], dag_ids: tuple[str, ...], until: datetime | None
+) -> None:
+    assert silent_until(silences, 1, "sales", dag_ids, {"sales": DagLabels(("gold",))}, NOON) == until
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason", "problem"),
+    [
+        (59.0, "why", "between one minute"),
+        (31 * 86_400.0, "why", "between one minute"),
+        (float("nan"), "why", "between one minute"),
+        (60.0, "  ", "needs a reason"),
+        (60.0, "a\x1b[31mb", "one line"),
+        (60.0, "a\nb", "one line"),
+        (60.0, "x" * 1001, "one line"),
+        (60.0, "<b>they know</b> \N{PARTY POPPER}", None),
+    ],
+)
+def test_a_wrong_silence_is_refused_in_words(seconds: float, reason: str, problem: str | None) -> None:
+    found = problem_of_silence(seconds, reason)
+
+    assert found is problem is None or (found is not None and problem is not None and problem in found)
+
+
+def test_a_test_of_a_rule_knows_no_quiet_hours_and_no_silence() -> None:
     rule = a_rule(quiet=quiet_hours("22:00", "07:00", "UTC"))
     test = an_alert(owes=AlertMessage.TEST, recovered_at=NIGHT, deliver_at=NIGHT)
 
-    assert due({1: rule}, [test], NIGHT) == [test]
+    assert due({1: rule}, [test], NIGHT, is_silenced=everything) == [test]
     assert due({1: rule}, [replace(test, in_flight=True)], NIGHT) == []
     assert due({}, [test], NIGHT) == []
 
@@ -199,6 +277,10 @@ def test_quiet_hours_follow_the_clock_of_their_zone(now: str, until: str | None)
         ({"kind": "run_faild"}, "there is no kind"),
         ({"kind": "pool_starving", "selection": DagSelection(tags=("a",))}, "concerns no DAG"),
         ({"kind": "run_late", "factor": 2.0}, "factor is for"),
+        ({"kind": "run_failed", "severity": "bad"}, "these are info, warning, critical"),
+        ({"kind": "run_late", "run_types": ("manual",)}, "takes no run_types"),
+        ({"kind": "run_failed", "run_types": ("manuel",)}, "no run type 'manuel'"),
+        ({"kind": "run_failed", "run_types": ("scheduled", "manual"), "severity": "critical"}, None),
         ({"kind": "run_failed", "seconds": 2.0}, "takes no seconds"),
         ({"kind": "run_failed", "remind_seconds": 2.0}, "too many"),
         ({"kind": "run_failed", "quiet_from": "22:00"}, "both"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -13,7 +14,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.alerts.rules import AlertKind
 from aiosched.core.values.messages import Outcome
-from aiosched.db.alerts import alerts, facts
+from aiosched.db.alerts import alerts, changes, facts
 from aiosched.db.alerts.rules import RuleFields, list_rules, pause_rule, set_rule
 from aiosched.db.statements.ownership import LOCK_CLASS
 from aiosched.scheduler.loops.alerts import AlertLoop
@@ -130,6 +131,77 @@ async def test_what_opens_in_quiet_hours_is_shown_at_once_and_said_when_they_end
         assert it.executor.callbacks == {}
         await it.advance(7 * 3600)
         assert (await said(it))["run_id"] == "r1"
+
+
+async def test_what_is_silenced_opens_at_once_and_is_said_when_the_silence_ends_also_after_a_restart(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await add_rule(it, AlertKind.RUN_FAILED)
+        await changes.silence(it.db, 3600.0, "we know", it.clock.now(), dag_id="sales")
+        await it.advance(1)
+        await fail(it, "r1")
+        await it.advance(30)
+        assert await shown(it) == [("sales", True, "opened", 0, False)]
+        assert it.executor.callbacks == {}
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await it.advance(3000)
+        assert it.executor.callbacks == {}
+        await it.advance(700)
+        assert (await said(it))["run_id"] == "r1"
+
+
+async def test_a_silence_that_is_ended_lets_go_what_is_open_and_one_of_an_alert_holds_when_it_opens_again(
+    dsn: str, clock: FakeClock
+) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await add_rule(it, AlertKind.RUN_FAILED)
+        await it.advance(1)
+        await fail(it, "r1")
+        await it.advance(30)
+        await end_delivery(it)
+        ((number,),) = await it.fetch("SELECT id FROM alert")
+        silence = await changes.silence(it.db, 7200.0, "we know", it.clock.now(), alert=number)
+        await succeed(it, "r2")
+        await it.advance(30)
+        await fail(it, "r3")
+        await it.advance(30)
+        assert await shown(it) == [("sales", False, "recovered", 0, True), ("sales", True, "opened", 0, False)]
+        assert it.executor.callbacks == {}
+
+        await asyncio.gather(*(changes.end_silence(it.db, silence.id, it.clock.now()) for _ in range(5)))
+        assert len(await it.fetch("SELECT FROM audit_log WHERE kind = 'alert.silence.ended'")) == 1
+        await it.advance(30)
+        assert len(it.executor.callbacks) == 2
+
+
+async def test_a_silence_of_a_tag_holds_its_dags_and_goes_with_retention(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await it.execute("UPDATE dag SET tags = '{gold}'")
+        await add_rule(it, AlertKind.RUN_FAILED)
+        await changes.silence(it.db, 60.0, "we know", it.clock.now(), tag="gold")
+        await it.advance(1)
+        await fail(it, "r1")
+        await it.advance(30)
+        assert it.executor.callbacks == {}
+        await it.advance(60)
+        await end_delivery(it)
+        await it.advance(31 * 86_400)
+        await it.advance(3_700)
+        assert await it.fetch("SELECT FROM alert_silence") == []
+
+
+async def test_a_rule_leaves_out_runs_of_other_types(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
+        await add_rule(it, AlertKind.RUN_FAILED, run_types=("scheduled", "asset_triggered"))
+        await add_rule(it, AlertKind.RUN_FAILED, "all", severity="critical")
+        await it.advance(1)
+        await fail(it, "r1")
+        await it.advance(30)
+
+        message = await said(it)
+        assert (message["rule"], message["severity"]) == ("all", "critical")
+        assert len(await shown(it)) == 1
 
 
 async def test_a_delivery_that_fails_is_shown_on_its_rule_and_tried_again(dsn: str, clock: FakeClock) -> None:

@@ -41,6 +41,10 @@ class Call(NamedTuple):
     places: Mapping[str, Any] = MappingProxyType({})
 
 
+OPEN_ALERT = """
+    INSERT INTO alert (rule_id, subject, dag_ids, text, opened_at, last_at)
+    SELECT id, 'd', '{d}', 'it is late', now(), now() FROM alert_rule WHERE name = 'late'
+"""
 DAG_ID, RUN = {"dag_id": "d"}, {"dag_id": "d", "run": "r"}
 TASK = {**RUN, "task_id": "a"}
 SCHEDULE = {**DAG_ID, "name": "n"}
@@ -62,6 +66,9 @@ CALLS = [
     Call("PUT", "/alert-rules/{name}", "alert_rule.created", {"kind": "run_late", "notifier": "o"}, {"name": "late"}),
     Call("POST", "/alert-rules/{name}/test", "alert_rule.tested", {}, {"name": "late"}),
     Call("PATCH", "/alert-rules/{name}", "alert_rule.paused", {"is_paused": True}, {"name": "late"}),
+    Call("POST", "/alert-silences", "alert.silenced", {"dag_id": "d", "seconds": 60, "reason": "known"}),
+    Call("DELETE", "/alert-silences/{number}", "alert.silence.ended", places={"number": 1}),
+    Call("POST", "/alerts/{number}/acknowledge", "alert.acknowledged", {}, {"number": "alert"}),
     Call("DELETE", "/alert-rules/{name}", "alert_rule.deleted", places={"name": "late"}),
     Call("PUT", "/variables/{key}", "request.set_variable", {"value": "v"}, {"key": "k"}),
     Call("DELETE", "/variables/{key}", "request.delete_variable", places={"key": "k"}),
@@ -135,6 +142,9 @@ async def test_each_call_leaves_an_entry_with_who_it_was(scheduler: Scheduler, d
         for call in CALLS:
             known = {entry.id for entry in await newest(db)}
             places = {name: waiting if value == "waiting" else value for name, value in call.places.items()}
+            if call.kind == "alert.acknowledged":
+                async with db.acquire() as conn:
+                    places = {"number": await conn.fetchval(f"{OPEN_ALERT} RETURNING id")}
             path = call.path.format(**places).removeprefix("/")
             answer = await browser.request(call.method, path, json=call.body)
             assert answer.status_code in (200, 201, 202, 204, 404, 409, 422), (call, answer.text)
@@ -173,9 +183,14 @@ DIRECT: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # arguments, inp
     "pools delete": (("p", "--yes"), None, "request.delete_pool"),
     "pools import": (("-",), '{"q": {"slots": 1}}', "request.set_pool"),
     "airflow": (("pools", "set", "r", "2", "described"), None, "request.set_pool"),
+    "alerts acknowledge": (("1",), None, "alert.acknowledged"),
     "alerts pause": (("late",), None, "alert_rule.paused"),
     "alerts resume": (("late",), None, "alert_rule.resumed"),
     "alerts test": (("late", "--wait", "0"), None, "alert_rule.tested"),
+    "alerts set": (("new", "--kind", "run_late", "--notifier", "o"), None, "alert_rule.created"),
+    "alerts delete": (("new", "--yes"), None, "alert_rule.deleted"),
+    "alerts silence": (("--dag", "gone", "--for", "1h", "--reason", "known"), None, "alert.silenced"),
+    "alerts unsilence": (("1",), None, "alert.silence.ended"),
     "variables set": (("k", "v"), None, "request.set_variable"),
     "variables get": (("k", "--reveal"), None, "secret.revealed"),
     "variables export": (("-", "--reveal"), None, "secret.revealed"),
@@ -221,7 +236,7 @@ OTHERWISE = {  # why there is no row above
 }
 READING = {
     "grants", "list", "show", "runs", "errors", "next", "check", "watch", "info", "get", "types", "events", "xcoms",
-    "logs", "instances",
+    "logs", "instances", "silences",
     "render", "test", "sessions", "rules", "doctor", "version", "why", "simulate",
 }  # fmt: skip
 
@@ -242,6 +257,7 @@ def test_each_command_leaves_an_entry_with_who_it_was(on_db: Cli, monkeypatch: p
             await conn.execute("UPDATE dag SET is_stale = true")
             await conn.execute("INSERT INTO request (verb, requested_by) VALUES ('pause', 'x')")
             await conn.execute("INSERT INTO alert_rule (name, kind, notifier) VALUES ('late', 'run_late', 'ops')")
+            await conn.execute(OPEN_ALERT)
             old = "INSERT INTO request (verb, requested_by, state, created_at) VALUES ('pause', 'x', 'applied', $1)"
             await conn.execute(old, datetime(2020, 1, 1, tzinfo=UTC))
 

@@ -36,7 +36,18 @@ from aiosched.web.requests import request_client
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.views import live
 from tests.cli.records import insert
-from tests.security.two_teams import LESS, OURS, ROLES, THEIRS, Asked, SeededTeam, add_members, all_routes, seed_team
+from tests.security.two_teams import (
+    LESS,
+    NUMBERED,
+    OURS,
+    ROLES,
+    THEIRS,
+    Asked,
+    SeededTeam,
+    add_members,
+    all_routes,
+    seed_team,
+)
 from tests.web.logins import PASSWORD
 
 # They say nothing about a team to anybody, or do not end.
@@ -240,7 +251,7 @@ async def test_each_role_may_do_for_its_team_what_the_route_says_and_nothing_for
 async def test_what_does_not_exist_and_what_belongs_to_others_answer_the_same(
     app: FastAPI, client: Client, teams: tuple[SeededTeam, SeededTeam]
 ) -> None:
-    nothing = SeededTeam("nothing", numbers={"backfills": 1 << 40, "commands": 1 << 40})
+    nothing = SeededTeam("nothing", numbers=dict.fromkeys(NUMBERED, 1 << 40))
     different = []
     for asked in filter(needs_a_login, all_routes(app)):
         if "{" not in asked.path:

@@ -30,6 +30,7 @@ THEIRS: Final = "zeppelin"
 LESS: Final = ("viewer", "operator", "editor")  # they see nothing that an admin of their team does not
 ROLES: Final = (*LESS, "admin")
 LATER: Final = NOON + timedelta(minutes=1)
+NUMBERED: Final = ("backfills", "commands", "alerts", "alert-silences")  # places of `SeededTeam.numbers`
 OF_A_DAG: Final = frozenset(  # lists that are asked for those of one DAG
     {
         "/dag-statistics", "/runs", "/run-facets", "/task-instances", "/task-instance-facets", "/inputs", "/backfills",
@@ -111,6 +112,7 @@ class SeededTeam:
             ("PATCH", "/pools/{name}"): {"slots": 3},
             ("PUT", "/alert-rules/{name}"): {"kind": "run_failed", "notifier": "n"},
             ("PATCH", "/alert-rules/{name}"): {"is_paused": True},
+            ("POST", "/alert-silences"): {"alert": self.numbers.get("alerts"), "seconds": 60, "reason": "r"},
             ("POST", "/users"): {"name": self.of("new"), "role": "viewer", "password": PASSWORD},
             ("POST", "/users/{name}/grants"): {"grant": "viewer@tag:x"},
             ("POST", "/tokens"): {"label": "l"},
@@ -180,8 +182,14 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
         )  # fmt: skip
         rule = {"name": of("rule"), "kind": "run_failed", "notifier": "n", "dags": [dag_id]}
         rule_id = await insert(conn, "alert_rule", rule, returning="id")
-        await insert(conn, "alert", {"rule_id": rule_id, "subject": dag_id, "dag_ids": [dag_id], "text": of("alert"),
-                                     "opened_at": NOON, "last_at": NOON})  # fmt: skip
+        alert = {"rule_id": rule_id, "subject": dag_id, "dag_ids": [dag_id], "text": of("alert"), "opened_at": NOON,
+                 "last_at": NOON}  # fmt: skip
+        team.numbers["alerts"] = await insert(conn, "alert", alert, returning="id")
+        silence = {"dag_id": dag_id, "dag_ids": [dag_id], "reason": of("why"), "created_by": f"api:{of('person')}",
+                   "created_at": NOON, "ends_at": datetime.now(UTC) + timedelta(days=1)}  # fmt: skip
+        team.numbers["alert-silences"] = await insert(conn, "alert_silence", silence, returning="id")
+        await insert(conn, "alert_silence", {k: v for k, v in silence.items() if k not in ("dag_id", "dag_ids")}
+                     | {"tag": of("tag")})  # fmt: skip
         await insert(conn, "pool", {"name": of("pool"), "slots": 1, "used": 1, "description": of("description")})
     await store.set_variables({of("variable"): VariableValue("1", of("description"))})
     await store.set_connections([ConnectionValue.from_fields(of("connection"), {"conn_type": "http"})])

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from aiosched.db.server.engine import Database
+from tests.cli.records import add_dag
 
 RULE: dict[str, Any] = {"kind": "run_failed", "notifier": "ops", "dags": ["sales_*"]}
 
@@ -62,3 +63,58 @@ async def test_a_rule_of_the_settings_can_be_paused_but_not_changed(api: httpx2.
         assert answer.status_code == 409
         assert "alerts.rules" in answer.text
     assert (await api.patch("alert-rules/s", json={"is_paused": True})).json()["is_paused"] is True
+
+
+async def add_alert(db: Database, *dag_ids: str) -> int:
+    async with db.acquire() as conn:
+        number: int = await conn.fetchval(
+            """WITH rule AS (INSERT INTO alert_rule (name, kind, notifier) VALUES ('r', 'run_failed', 'ops')
+                             ON CONFLICT (name) DO UPDATE SET kind = 'run_failed' RETURNING id)
+               INSERT INTO alert (rule_id, subject, dag_ids, text, opened_at, last_at)
+               SELECT id, 's', $1, 'it failed', now(), now() FROM rule RETURNING id""",
+            list(dag_ids),
+        )
+    return number
+
+
+async def test_an_alert_is_acknowledged_by_the_first_one_and_silenced_until_somebody_ends_that(
+    api: httpx2.AsyncClient, db: Database
+) -> None:
+    number = await add_alert(db, "sales")
+
+    assert (await api.post(f"alerts/{number}/acknowledge")).json()["acknowledged_by"] == "api:local"
+    assert (await api.post(f"alerts/{number}/acknowledge")).status_code == 200
+    made = await api.post("alert-silences", json={"alert": number, "seconds": 3600, "reason": "<b>known</b>"})
+    assert (made.status_code, made.json()["subject"], made.json()["created_by"]) == (201, "s", "api:local")
+    (alert,) = (await api.get("alerts")).json()["items"]
+    assert alert["silenced_until"] == made.json()["ends_at"]
+    for _ in range(2):
+        assert (await api.delete(f"alert-silences/{made.json()['id']}")).status_code == 204
+    assert (await api.get("alert-silences", params={"is_active": True})).json()["items"] == []
+    (silence,) = (await api.get("alert-silences")).json()["items"]
+    assert silence["ended_by"] == "api:local"
+    assert (await api.get("alerts")).json()["items"][0]["silenced_until"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"dag_id": "saled"}, 404, "Did you mean sales?"),
+        ({"tag": "gold"}, 404, "no DAG with the tag"),
+        ({"alert": 77}, 404, "no alert 77"),
+        ({}, 409, "give one of them"),
+        ({"dag_id": "sales", "tag": "gold"}, 409, "give one of them"),
+        ({"dag_id": "sales", "seconds": 1}, 422, "seconds"),
+        ({"dag_id": "sales", "reason": " "}, 409, "needs a reason"),
+        ({"dag_id": "sales", "reason": "a\x1b[2Jb"}, 409, "one line"),
+    ],
+)
+async def test_a_wrong_silence_is_refused(
+    api: httpx2.AsyncClient, db: Database, body: Any, status: int, words: str
+) -> None:
+    await add_dag(db, "sales")
+
+    answer = await api.post("alert-silences", json={"seconds": 60, "reason": "known"} | body)
+
+    assert answer.status_code == status, answer.text
+    assert words in answer.text

@@ -15,6 +15,7 @@ from tests.cli.records import NOON, add_dag, add_file, add_run, add_task, insert
 from tests.web.walks import DOCUMENT
 
 LISTS: Final = (
+    "alert-silences",
     "alerts",
     "assets",
     "assets?freshness=unknown",
@@ -128,6 +129,8 @@ async def three_of_each(db: Database) -> None:
         for number in range(3):
             alert = {"rule_id": rule, "subject": f"s{number}", "text": "failed", "opened_at": NOON, "last_at": NOON}
             await insert(conn, "alert", alert)
+            silence = {"tag": "t", "reason": "r", "created_by": "ann", "created_at": NOON}
+            await insert(conn, "alert_silence", silence | {"ends_at": datetime(2100, 1, 1, tzinfo=UTC)})
 
 
 @pytest.mark.usefixtures("three_of_each")

@@ -100,6 +100,7 @@ PATHS: Final = (
     "teams",
     "alerts?is_open=true",
     "alert-rules",
+    "alert-silences",
     "search?q=load",
     "search?q=sales%20r1",
     "dags/sales/next",

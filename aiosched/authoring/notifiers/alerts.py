@@ -1,8 +1,8 @@
 """The notifier that delivers an alert: as the settings name it, with messages of its own for mail and webhooks.
 
 In the templates of a notifier's arguments `alert` has the facts: title, text, message (opened, reminder, recovered or
-test), rule, kind, subject, dag_ids, run_id, opened_at, last_at, recovered_at, events, and the `url` of the page
-(of the run, or of alerts).
+test), rule, kind, severity, subject, dag_ids, run_id, opened_at, last_at, recovered_at, events, and the `url` of the
+page (of the run, or of alerts).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from aiosched.errors import AioschedError
 SUBJECT: Final = "{{ alert.title }}"
 BODY: Final = """\
 <p>{{ alert.text | e }}</p>
-<p>Rule <b>{{ alert.rule | e }}</b>, {{ alert.message }}, open since {{ alert.opened_at }}\
+<p>{{ alert.get("severity", "warning") | capitalize | e }}, \
+rule <b>{{ alert.rule | e }}</b>, {{ alert.message }}, open since {{ alert.opened_at }}\
 {% if alert.recovered_at %} until {{ alert.recovered_at }}{% endif %}</p>
 <p><a href="{{ alert.url | e }}">{{ "View run" if alert.get("run_id") else "View alerts" }}</a></p>
 """

@@ -2,12 +2,13 @@
 
 A rule and a subject (a DAG, a run, a file, a pool, a scheduler) have one open alert at most. It is announced when it
 opens, again every `remind_seconds` if the rule wants that, and when it has recovered. What is to be said waits while
-the rule's quiet hours last; an alert that has recovered by then, and was never announced, is not mentioned.
+the rule's quiet hours or a silence (silences.py) last; an alert that has recovered by then, and was never announced,
+is not mentioned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -45,6 +46,7 @@ class Fact:
     run_id: str | None = None
     seconds: float = 0.0
     usual: float | None = None
+    run_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Alert:
     in_flight: bool = False
     told_at: datetime | None = None
     failures: int = 0
+    dag_ids: tuple[str, ...] = ()
+    is_acknowledged: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -84,18 +88,18 @@ class Alert:
 
     @property
     def was_held(self) -> bool:
-        """Whether nobody has been told of it, only because of quiet hours."""
-        held = self.deliver_at is not None and self.deliver_at > self.opened_at
+        """Whether nobody has been told of it, only because of quiet hours or a silence."""
+        held = self.deliver_at is None or self.deliver_at > self.opened_at
         return self.told_at is None and not self.in_flight and not self.failures and held
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAlert:
-    """Open an alert, and announce it at `deliver_at`."""
+    """Open an alert, and announce it at `deliver_at`; None: it is silenced."""
 
     rule: AlertRule
     fact: Fact
-    deliver_at: datetime
+    deliver_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +121,22 @@ class UpdateAlert:
 
 
 Change = OpenAlert | RepeatAlert | UpdateAlert
+IsSilenced = Callable[[int, str, Collection[str]], bool]  # of a rule, a subject and its DAGs
 Handled = Mapping[tuple[int, str], datetime]  # the newest event of a rule and subject that has been acted on
 
 
+def _nothing_silenced(rule: int, subject: str, dag_ids: Collection[str]) -> bool:
+    return False
+
+
 def decide(
-    rules: Iterable[AlertRule], facts: Facts, alerts: Collection[Alert], now: datetime, *, handled: Handled
+    rules: Iterable[AlertRule],
+    facts: Facts,
+    alerts: Collection[Alert],
+    now: datetime,
+    *,
+    handled: Handled,
+    is_silenced: IsSilenced = _nothing_silenced,
 ) -> list[Change]:
     """What changes about alerts: those that open, have another event, are to be mentioned again, or have recovered."""
     changes: list[Change] = []
@@ -130,12 +145,17 @@ def decide(
         if alert.is_open:
             open_alerts.setdefault(alert.rule, {})[alert.subject] = alert
     for rule in rules:
-        changes += _of_rule(rule, facts, open_alerts.get(rule.id, {}), now, handled)
+        changes += _of_rule(rule, facts, open_alerts.get(rule.id, {}), now, handled, is_silenced)
     return changes
 
 
 def _of_rule(
-    rule: AlertRule, facts: Facts, there: Mapping[str, Alert], now: datetime, handled: Handled
+    rule: AlertRule,
+    facts: Facts,
+    there: Mapping[str, Alert],
+    now: datetime,
+    handled: Handled,
+    is_silenced: IsSilenced,
 ) -> Iterator[Change]:
     met = {fact.subject: fact for fact in _newest_last(facts.found) if meets(rule, fact, facts.labels)}
     for subject, fact in met.items():
@@ -143,7 +163,8 @@ def _of_rule(
             if rule.kind in EVENTS and fact.at > there[subject].last_at:
                 yield RepeatAlert(there[subject].id, fact)
         elif rule.kind not in EVENTS or fact.at > handled.get((rule.id, subject), rule.since):
-            yield OpenAlert(rule, fact, rule.allows(now))
+            silenced = is_silenced(rule.id, subject, fact.dag_ids)
+            yield OpenAlert(rule, fact, None if silenced else rule.allows(now))
     for alert in there.values():
         if _is_over(rule, facts, alert, met):
             yield _recovery(rule, alert, now)
@@ -158,6 +179,8 @@ def _newest_last(facts: Iterable[Fact]) -> list[Fact]:
 def meets(rule: AlertRule, fact: Fact, labels: Labels) -> bool:
     """Whether a fact is what the rule watches."""
     if rule.kind is not fact.kind:
+        return False
+    if rule.run_types and fact.run_type is not None and fact.run_type not in rule.run_types:
         return False
     if not rule.selection.is_all and not any(
         rule.selection.has(dag_id, labels.get(dag_id, DagLabels())) for dag_id in fact.dag_ids
@@ -192,13 +215,19 @@ def _recovery(rule: AlertRule, alert: Alert, now: datetime) -> UpdateAlert:
 
 
 def _is_to_remind(rule: AlertRule, alert: Alert, now: datetime) -> bool:
-    if rule.remind_seconds is None or alert.told_at is None or alert.owes is not None:
+    if alert.is_acknowledged or rule.remind_seconds is None or alert.told_at is None or alert.owes is not None:
         return False
     return (now - alert.told_at).total_seconds() >= rule.remind_seconds
 
 
-def due(rules: Mapping[int, AlertRule], alerts: Iterable[Alert], now: datetime) -> list[Alert]:
-    """The alerts of which something is to be said now. Tests of a rule know no quiet hours."""
+def due(
+    rules: Mapping[int, AlertRule],
+    alerts: Iterable[Alert],
+    now: datetime,
+    *,
+    is_silenced: IsSilenced = _nothing_silenced,
+) -> list[Alert]:
+    """The alerts of which something is to be said now. Tests of a rule know no quiet hours and no silences."""
     return [
         alert
         for alert in alerts
@@ -206,7 +235,10 @@ def due(rules: Mapping[int, AlertRule], alerts: Iterable[Alert], now: datetime) 
         and not alert.in_flight
         and alert.rule in rules
         and (alert.deliver_at is None or alert.deliver_at <= now)
-        and (alert.owes is AlertMessage.TEST or rules[alert.rule].allows(now) <= now)
+        and (
+            alert.owes is AlertMessage.TEST
+            or (rules[alert.rule].allows(now) <= now and not is_silenced(alert.rule, alert.subject, alert.dag_ids))
+        )
     ]
 
 

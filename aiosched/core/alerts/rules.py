@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from aiosched.core.values.states import RunType
+
 LEAST_REMINDER: Final = 60.0  # seconds between two reminders
 _TIME: Final = re.compile(r"^([01]\d|2[0-3]):[0-5]\d$")
 
@@ -32,6 +34,14 @@ class AlertKind(StrEnum):
     MACHINES_DIFFER = "machines_differ"  # those of schedulers: their DAG files, their clocks
 
 
+class Severity(StrEnum):
+    """How bad what a rule watches is; messages have it."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
 # Something that happened: it counts even if it is over when it is read. All others last, and recover when they end.
 EVENTS: Final = frozenset(
     {AlertKind.RUN_FAILED, AlertKind.DEADLINE_MISSED, AlertKind.SCHEDULER_GONE, AlertKind.COMMITS_LOST}
@@ -46,6 +56,8 @@ OF_THE_FLEET: Final = frozenset(
         AlertKind.MACHINES_DIFFER,
     }
 )
+# They concern runs, of which a rule may leave out some types.
+OF_RUNS: Final = frozenset({AlertKind.RUN_FAILED, AlertKind.RUN_LONG, AlertKind.DEADLINE_MISSED})
 # Seconds that something of the kind lasts before it is one, unless the rule says so.
 DEFAULT_SECONDS: Final = {AlertKind.RUN_LATE: 60.0, AlertKind.POOL_STARVING: 300.0}
 DEFAULT_FACTOR: Final = 1.5  # times the usual p95, of a rule on long runs that gives neither a factor nor seconds
@@ -136,6 +148,7 @@ class AlertRule:
     notifier: str
     since: datetime
     selection: DagSelection = DagSelection()
+    run_types: tuple[str, ...] = ()  # empty: all
     seconds: float | None = None
     factor: float | None = None
     remind_seconds: float | None = None
@@ -156,6 +169,8 @@ def problem_of(
     kind: str,
     selection: DagSelection,
     *,
+    run_types: Collection[str] = (),
+    severity: str = Severity.WARNING,
     seconds: float | None = None,
     factor: float | None = None,
     remind_seconds: float | None = None,
@@ -168,6 +183,12 @@ def problem_of(
         return f"there is no kind {kind!r}; these are {', '.join(AlertKind)}"
     if AlertKind(kind) in OF_THE_FLEET and not selection.is_all:
         return f"a rule on {kind} concerns no DAG: leave dags, tags and owners out"
+    if severity not in set(Severity):
+        return f"there is no severity {severity!r}; these are {', '.join(Severity)}"
+    if run_types and AlertKind(kind) not in OF_RUNS:
+        return f"a rule on {kind} takes no run_types: leave them out"
+    if unknown := sorted(set(run_types) - set(RunType)):
+        return f"there is no run type {unknown[0]!r}; these are {', '.join(RunType)}"
     if factor is not None and kind != AlertKind.RUN_LONG:
         return f"factor is for rules on {AlertKind.RUN_LONG}: leave it out"
     if seconds is not None and kind not in _TAKES_SECONDS:

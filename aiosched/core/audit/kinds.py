@@ -51,6 +51,9 @@ class AuditKind(StrEnum):
     ALERT_RULE_RESUMED = "alert_rule.resumed"
     ALERT_RULE_DELETED = "alert_rule.deleted"
     ALERT_RULE_TESTED = "alert_rule.tested"
+    ALERT_ACKNOWLEDGED = "alert.acknowledged"
+    ALERT_SILENCED = "alert.silenced"
+    ALERT_SILENCE_ENDED = "alert.silence.ended"
     DATABASE_CHANGED = "database.changed"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Final
 
+_WRITTEN: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhd])")
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -22,6 +24,14 @@ def duration(seconds: float | None) -> str:
             rest = whole % size // step
             return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
     raise AssertionError("the last unit takes everything")
+
+
+def read_duration(text: str) -> float:
+    """The seconds of `90s`, `30m`, `2h` or `1.5d`. Raises ValueError."""
+    found = _WRITTEN.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is no duration: write it with its unit, such as 30m, 2h or 1d")
+    return float(found[1]) * next(size for size, unit in _UNITS if unit == found[2])
 
 
 def relative(at: datetime, now: datetime) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from aiosched.core.alerts.decision import Alert, AlertMessage, OpenAlert, RepeatAlert, UpdateAlert, pause_after
 from aiosched.db.access.visibility import ScopedStatement, Seen
@@ -22,7 +22,7 @@ _MESSAGES: Final = {str(message): message for message in AlertMessage}  # what o
 _COLUMNS: Final = """
     a.id, a.rule_id AS rule, a.subject, a.opened_at, a.last_at, a.recovered_at, a.owes, a.deliver_at,
     EXISTS (SELECT FROM callback_outbox AS c WHERE c.id = a.callback_id AND c.given_up_at IS NULL) AS in_flight,
-    a.told_at, a.failures
+    a.told_at, a.failures, array_remove(a.dag_ids, NULL) AS dag_ids, a.acknowledged_at IS NOT NULL AS is_acknowledged
 """
 # Indexes: uq_alert_open, ix_alert_owed.
 LIVE: Final = f"""
@@ -35,7 +35,7 @@ LIVE: Final = f"""
 async def live_alerts(conn: DatabaseConnection) -> list[Alert]:
     """The alerts that are open, or of which something is to be said."""
     rows = [dict(row) for row in await conn.fetch(LIVE)]
-    return [Alert(**{**row, "owes": _MESSAGES.get(row["owes"])}) for row in rows]
+    return [Alert(**{**row, "owes": _MESSAGES.get(row["owes"]), "dag_ids": tuple(row["dag_ids"])}) for row in rows]
 
 
 # Index: ix_alert_last_at.
@@ -109,6 +109,7 @@ class Notice:
     alert: int
     rule: str
     kind: str
+    severity: str
     notifier: str
     message: str | None
     subject: str
@@ -123,8 +124,9 @@ class Notice:
 
 # Index: ix_alert_callback_id.
 NOTICES: Final = """
-    SELECT a.callback_id, a.id AS alert, r.name AS rule, r.kind, r.notifier, c.task_id AS message, a.subject,
-           array_remove(a.dag_ids, NULL) AS dag_ids, a.run_id, a.text, a.opened_at, a.last_at, a.recovered_at, a.events
+    SELECT a.callback_id, a.id AS alert, r.name AS rule, r.kind, r.severity, r.notifier, c.task_id AS message,
+           a.subject, array_remove(a.dag_ids, NULL) AS dag_ids, a.run_id, a.text, a.opened_at, a.last_at,
+           a.recovered_at, a.events
       FROM alert AS a
       JOIN alert_rule AS r ON r.id = a.rule_id
       JOIN callback_outbox AS c ON c.id = a.callback_id
@@ -231,6 +233,7 @@ class AlertRow:
     id: int
     rule: str
     kind: str
+    severity: str
     subject: str
     dag_ids: tuple[str, ...]
     run_id: str | None
@@ -244,15 +247,21 @@ class AlertRow:
     told_at: datetime | None
     failures: int
     error: str | None
+    acknowledged_by: str | None
+    acknowledged_at: datetime | None
+    rule_id: int
+    silenced_until: datetime | None = None
 
 
 _SHOWN: Final = ", ".join(
     {
         "rule": "r.name AS rule",
         "kind": "r.kind",
+        "severity": "r.severity",
         "dag_ids": "array_remove(a.dag_ids, NULL) AS dag_ids",  # it may hold NULL
     }.get(field.name, f"a.{field.name}")
     for field in fields(AlertRow)
+    if field.name != "silenced_until"  # not of the row: silences.py
 )
 MOST_SEARCHED: Final = 5_000  # alerts, newest first
 # Those of DAGs that are seen, all of them: the text may name each. Index: the primary key, backwards.
@@ -265,6 +274,12 @@ LIST: Final = ScopedStatement.of(
 """,
     "cardinality(a.dag_ids) > 0 AND a.dag_ids <@ ?::text[]",
 )
+GET: Final = f"SELECT {_SHOWN} FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id WHERE a.id = $1"
+# Guard: the first one's name stays.
+ACKNOWLEDGE: Final = """
+    UPDATE alert SET acknowledged_by = $2, acknowledged_at = $3
+     WHERE id = $1 AND recovered_at IS NULL AND acknowledged_at IS NULL
+"""
 
 
 async def list_alerts(
@@ -272,4 +287,20 @@ async def list_alerts(
 ) -> list[AlertRow]:
     """Alerts, newest first, before the id `before`."""
     rows = await LIST.fetch(conn, before or 2**62, is_open, rule, limit, seen=seen)
-    return [AlertRow(**{**dict(row), "dag_ids": tuple(row["dag_ids"])}) for row in rows]
+    return [_row(row) for row in rows]
+
+
+def _row(row: Any) -> AlertRow:
+    return AlertRow(**{**dict(row), "dag_ids": tuple(row["dag_ids"])})
+
+
+async def get_alert(conn: DatabaseConnection, number: int) -> AlertRow | None:
+    """One alert."""
+    row = await conn.fetchrow(GET, number)
+    return None if row is None else _row(row)
+
+
+async def acknowledge(conn: DatabaseConnection, number: int, by: str, now: datetime) -> bool:
+    """Note who has an open alert in hand; False if it has recovered, or somebody has it."""
+    tag: str = await conn.execute(ACKNOWLEDGE, number, by, now)
+    return tag == "UPDATE 1"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from aiosched.core.alerts.messages import test_text
+from aiosched.core.alerts.silences import Silence, problem_of_silence
+from aiosched.core.audit.actor import actor
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.access.visibility import Seen
-from aiosched.db.alerts import alerts, rules
+from aiosched.db.alerts import alerts, rules, silences
 from aiosched.db.alerts.alerts import AlertRow
 from aiosched.db.alerts.rules import RuleFields, RuleRow
+from aiosched.db.alerts.silences import SilenceRow
 from aiosched.db.audit.entries import record
 from aiosched.db.names.existing import IfExists, check_existing, exists_already
 from aiosched.db.server.connection import DatabaseConnection
@@ -37,6 +41,7 @@ async def get_rule(db: Database, name: str) -> RuleRow:
 
 async def list_alerts(
     db: Database,
+    now: datetime,
     *,
     before: int | None = None,
     is_open: bool | None = None,
@@ -46,7 +51,115 @@ async def list_alerts(
 ) -> list[AlertRow]:
     """Alerts, newest first, before the id `before`; with `is_open`, those that are open, or are not."""
     async with db.acquire() as conn:
-        return await alerts.list_alerts(conn, before=before, is_open=is_open, rule=rule, limit=limit, seen=seen)
+        rows = await alerts.list_alerts(conn, before=before, is_open=is_open, rule=rule, limit=limit, seen=seen)
+        return await _with_silences(conn, rows, now)
+
+
+async def _with_silences(conn: DatabaseConnection, rows: list[AlertRow], now: datetime) -> list[AlertRow]:
+    until = await silences.read_silences(conn, {dag_id for row in rows for dag_id in row.dag_ids}, now)
+    return [replace(row, silenced_until=until(row.rule_id, row.subject, row.dag_ids)) for row in rows]
+
+
+async def get_alert(db: Database, number: int, now: datetime, *, seen: Seen = None) -> AlertRow:
+    """One alert. Raises NotFound, also for one that is about DAGs that are not `seen`."""
+    async with db.acquire() as conn:
+        (row,) = await _with_silences(conn, [await _found_alert(conn, number, seen)], now)
+        return row
+
+
+async def acknowledge(db: Database, number: int, now: datetime) -> AlertRow:
+    """Note that whoever the context is of has an alert in hand: it is not reminded of any more.
+
+    Somebody who has it already keeps it. Raises NotFound, and Refused for an alert that has recovered.
+    """
+    async with db.transaction() as conn:
+        row = await _found_alert(conn, number)
+        if await alerts.acknowledge(conn, number, actor().who, now):
+            await record(conn, AuditKind.ALERT_ACKNOWLEDGED, row.subject, alert=number, rule=row.rule)
+        elif (await _found_alert(conn, number)).acknowledged_at is None:
+            raise Refused(f"The alert {number} has recovered: there is nothing to acknowledge.")
+    return await get_alert(db, number, now)
+
+
+async def list_silences(
+    db: Database, *, before: int | None = None, active_at: datetime | None = None, limit: int = 100, seen: Seen = None
+) -> list[SilenceRow]:
+    """Silences, newest first, before the id `before`; with `active_at` those that have not ended then."""
+    async with db.acquire() as conn:
+        return await silences.list_silences(conn, before=before, active_at=active_at, limit=limit, seen=seen)
+
+
+async def get_silence(db: Database, number: int, *, seen: Seen = None) -> SilenceRow:
+    """One silence. Raises NotFound, also for one that is about DAGs that are not `seen`."""
+    async with db.acquire() as conn:
+        return await _found_silence(conn, number, seen)
+
+
+async def silence(
+    db: Database,
+    seconds: float,
+    reason: str,
+    now: datetime,
+    *,
+    alert: int | None = None,
+    dag_id: str | None = None,
+    tag: str | None = None,
+) -> SilenceRow:
+    """Say nothing for so many seconds about one alert (also if it recovers and opens again), a DAG, or a tag.
+
+    Give one of the three. Raises NotFound for one that does not exist, and Refused.
+    """
+    if (problem := problem_of_silence(seconds, reason)) is not None:
+        raise Refused(f"This silence cannot be: {problem}.")
+    if (alert is not None) + (dag_id is not None) + (tag is not None) != 1:
+        raise Refused("A silence is about an alert, a DAG or a tag: give one of them.")
+    wanted = Silence(now + timedelta(seconds=seconds), dag_id=dag_id, tag=tag)
+    dag_ids: tuple[str, ...] = ()
+    async with db.transaction() as conn:
+        if await silences.number_active(conn, now) >= silences.MOST_ACTIVE:
+            raise Refused(f"There are {silences.MOST_ACTIVE} silences: end one, or silence a tag.")
+        if alert is not None:
+            row = await _found_alert(conn, alert)
+            wanted, dag_ids = replace(wanted, rule=row.rule_id, subject=row.subject), row.dag_ids
+        elif dag_id is not None:
+            known = await silences.names_of(conn, tags=False)
+            if dag_id not in known:
+                raise NotFound(f"There is no DAG {dag_id!r}.{did_you_mean(dag_id, known)}")
+            dag_ids = (dag_id,)
+        elif tag is not None and tag not in (known := await silences.names_of(conn, tags=True)):
+            raise NotFound(f"There is no DAG with the tag {tag!r}.{did_you_mean(tag, known)}")
+        number = await silences.add_silence(conn, wanted, dag_ids, reason.strip(), actor().who, now)
+        row_ = await _found_silence(conn, number)
+        until = row_.ends_at.isoformat()
+        await record(
+            conn, AuditKind.ALERT_SILENCED, row_.about, dag_id=dag_id, silence=number, reason=reason, until=until
+        )
+    return row_
+
+
+async def end_silence(db: Database, number: int, now: datetime) -> SilenceRow:
+    """End a silence before its time; one that has ended stays as it is. Raises NotFound."""
+    async with db.transaction() as conn:
+        row = await _found_silence(conn, number)
+        if await silences.end_silence(conn, number, actor().who, now):
+            await record(conn, AuditKind.ALERT_SILENCE_ENDED, row.about, dag_id=row.dag_id, silence=number)
+        return await _found_silence(conn, number)
+
+
+def _sees(seen: Seen, dag_ids: Collection[str]) -> bool:
+    return seen is None or (bool(dag_ids) and set(dag_ids) <= set(seen))
+
+
+async def _found_alert(conn: DatabaseConnection, number: int, seen: Seen = None) -> AlertRow:
+    if (row := await alerts.get_alert(conn, number)) is None or not _sees(seen, row.dag_ids):
+        raise NotFound(f"There is no alert {number}; see `aiosched alerts list --all`.")
+    return row
+
+
+async def _found_silence(conn: DatabaseConnection, number: int, seen: Seen = None) -> SilenceRow:
+    if (row := await silences.get_silence(conn, number)) is None or not _sees(seen, row.dag_ids):
+        raise NotFound(f"There is no silence {number}; see `aiosched alerts silences --all`.")
+    return row
 
 
 async def set_rule(

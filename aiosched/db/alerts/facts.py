@@ -29,7 +29,7 @@ Reader = Callable[[DatabaseConnection, datetime, datetime], Awaitable[list[Fact]
 
 # Index: ix_dag_run_failed, backwards.
 FAILED: Final = """
-    SELECT dag_id, run_id, coalesce(reason, 'failed') AS reason, end_date FROM dag_run
+    SELECT dag_id, run_id, run_type, coalesce(reason, 'failed') AS reason, end_date FROM dag_run
      WHERE state = 'failed' AND end_date > $1 AND end_date <= $2 ORDER BY end_date DESC, id DESC LIMIT $3
 """
 
@@ -38,7 +38,7 @@ async def _failed(conn: DatabaseConnection, since: datetime, now: datetime) -> l
     return [
         Fact(
             AlertKind.RUN_FAILED, row["dag_id"], f"Run {row['run_id']} of {row['dag_id']} failed: {row['reason']}",
-            row["end_date"], (row["dag_id"],), row["run_id"],
+            row["end_date"], (row["dag_id"],), row["run_id"], run_type=row["run_type"],
         )
         for row in await conn.fetch(FAILED, since, now, MOST)
     ]  # fmt: skip
@@ -104,11 +104,11 @@ async def _late(conn: DatabaseConnection, since: datetime, now: datetime) -> lis
 # task_instance, for those that take long at $4.
 LONG: Final = f"""
     WITH running AS MATERIALIZED (
-        SELECT id, dag_id, run_id, start_date FROM dag_run
+        SELECT id, dag_id, run_id, run_type, start_date FROM dag_run
          WHERE state = 'running' AND state IN ('queued', 'running') AND isfinite(start_date)
          ORDER BY start_date LIMIT $1
     )
-    SELECT r.dag_id, r.run_id, r.start_date, u.usual,
+    SELECT r.dag_id, r.run_id, r.run_type, r.start_date, u.usual,
            CASE WHEN extract(epoch FROM $4::timestamptz - r.start_date) > u.usual THEN ({ONLY_WAITS}) END AS only_waits
       FROM running AS r
       JOIN (SELECT d.dag_id, s.usual
@@ -132,7 +132,7 @@ async def _long(conn: DatabaseConnection, since: datetime, now: datetime) -> lis
         found.append(
             Fact(
                 AlertKind.RUN_LONG, f"{row['dag_id']} {row['run_id']}", text, row["start_date"], (row["dag_id"],),
-                row["run_id"], seconds, row["usual"],
+                row["run_id"], seconds, row["usual"], row["run_type"],
             )
         )  # fmt: skip
     return found
@@ -140,11 +140,11 @@ async def _long(conn: DatabaseConnection, since: datetime, now: datetime) -> lis
 
 # Indexes: ix_deadline_missed and the primary key of dag_run; the primary key of sla_miss, backwards.
 MISSED: Final = """
-    (SELECT r.dag_id, r.run_id, NULL AS task_id, d.deadline_time AS at, d.deadline_time AS due
+    (SELECT r.dag_id, r.run_id, r.run_type, NULL AS task_id, d.deadline_time AS at, d.deadline_time AS due
        FROM deadline AS d JOIN dag_run AS r ON r.id = d.run_id
       WHERE d.missed AND d.deadline_time > $1 AND d.deadline_time <= $2 ORDER BY d.deadline_time DESC LIMIT $3)
      UNION ALL
-    (SELECT dag_id, NULL, task_id, missed_at, logical_date
+    (SELECT dag_id, NULL, NULL, task_id, missed_at, logical_date
        FROM (SELECT * FROM sla_miss ORDER BY id DESC LIMIT $3) AS newest WHERE missed_at > $1 AND missed_at <= $2)
 """
 
@@ -156,8 +156,12 @@ async def _missed(conn: DatabaseConnection, since: datetime, now: datetime) -> l
             text = f"Run {row['run_id']} of {row['dag_id']} missed its deadline of {row['due']:%Y-%m-%d %H:%M} UTC"
         else:
             text = f"Task {row['task_id']} of {row['dag_id']} missed its SLA for {row['due']:%Y-%m-%d %H:%M} UTC"
-        dags = (row["dag_id"],)
-        found.append(Fact(AlertKind.DEADLINE_MISSED, row["dag_id"], text, row["at"], dags, row["run_id"]))
+        found.append(
+            Fact(
+                AlertKind.DEADLINE_MISSED, row["dag_id"], text, row["at"], (row["dag_id"],), row["run_id"],
+                run_type=row["run_type"],
+            )
+        )  # fmt: skip
     return found
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 
-from aiosched.core.alerts.rules import AlertKind, AlertRule, DagSelection, problem_of, quiet_hours
+from aiosched.core.alerts.rules import AlertKind, AlertRule, DagSelection, Severity, problem_of, quiet_hours
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -24,6 +24,8 @@ class RuleFields:
     dags: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
+    run_types: tuple[str, ...] = ()
+    severity: str = Severity.WARNING
     seconds: float | None = None
     factor: float | None = None
     remind_seconds: float | None = None
@@ -39,8 +41,9 @@ class RuleFields:
     def problem(self) -> str | None:
         """What is wrong with it, and what to do; None if it is right."""
         return problem_of(
-            self.kind, self.selection, seconds=self.seconds, factor=self.factor, remind_seconds=self.remind_seconds,
-            quiet_from=self.quiet_from, quiet_until=self.quiet_until, time_zone=self.time_zone,
+            self.kind, self.selection, run_types=self.run_types, severity=self.severity, seconds=self.seconds,
+            factor=self.factor, remind_seconds=self.remind_seconds, quiet_from=self.quiet_from,
+            quiet_until=self.quiet_until, time_zone=self.time_zone,
         )  # fmt: skip
 
 
@@ -73,6 +76,7 @@ class RuleRow(RuleFields):
             notifier=self.notifier,
             since=self.since,
             selection=self.selection,
+            run_types=tuple(self.run_types),
             seconds=self.seconds,
             factor=self.factor,
             remind_seconds=self.remind_seconds,
@@ -82,7 +86,7 @@ class RuleRow(RuleFields):
 
 
 _GIVEN: Final = ", ".join(field.name for field in fields(RuleFields))
-_ARRAYS: Final = ("dags", "tags", "owners")  # they may hold NULL
+_ARRAYS: Final = ("dags", "tags", "owners", "run_types")  # they may hold NULL
 _READ: Final = ", ".join(
     f"array_remove({field.name}, NULL) AS {field.name}" if field.name in _ARRAYS else field.name
     for field in fields(RuleFields)
@@ -112,14 +116,15 @@ async def get_rule(conn: DatabaseConnection, name: str, *, lock: bool = False) -
     return None if row is None else RuleRow(**dict(row))
 
 
+_VALUES: Final = ", ".join(f"${number}" for number, _ in enumerate(fields(RuleFields), start=1))
+_FROM_SETTINGS, _NOW, _IS_NEW = (f"${len(fields(RuleFields)) + more}" for more in (1, 2, 3))
 # What happened before the rule was made, changed or taken up again does not concern it.
 SET_RULE: Final = f"""
     INSERT INTO alert_rule ({_GIVEN}, from_settings, since)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    VALUES ({_VALUES}, {_FROM_SETTINGS}, {_NOW})
     ON CONFLICT (name) DO UPDATE
-       SET ({_GIVEN}, from_settings, since, error, failed_at)
-         = ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, NULL, NULL)
-     WHERE alert_rule.from_settings <= $13 AND NOT $15::boolean
+       SET ({_GIVEN}, from_settings, since, error, failed_at) = ({_VALUES}, {_FROM_SETTINGS}, {_NOW}, NULL, NULL)
+     WHERE alert_rule.from_settings <= {_FROM_SETTINGS} AND NOT {_IS_NEW}::boolean
 """
 
 

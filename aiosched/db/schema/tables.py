@@ -915,6 +915,8 @@ ALERT_RULE: Final = Table(
         "dags": "text[] NOT NULL DEFAULT '{}'",  # globs; empty: all
         "tags": "text[] NOT NULL DEFAULT '{}'",
         "owners": "text[] NOT NULL DEFAULT '{}'",
+        "run_types": "text[] NOT NULL DEFAULT '{}'",  # empty: all
+        "severity": "text NOT NULL DEFAULT 'warning'",  # core/alerts/rules.py
         "seconds": "float8",
         "factor": "float8",
         "remind_seconds": "float8",
@@ -951,12 +953,35 @@ ALERT: Final = Table(
         "told_at": "timestamptz",  # the last delivery
         "failures": "int NOT NULL DEFAULT 0",  # deliveries in a row
         "error": "text",  # of the last one
+        "acknowledged_by": "text",  # as in the audit log
+        "acknowledged_at": "timestamptz",
     },
     Index("rule_id", "subject", name="uq_alert_open", unique=True, where="recovered_at IS NULL"),
     Index("id", name="ix_alert_owed", where="owes IS NOT NULL"),
     Index("rule_id"),
     Index("last_at"),
     Index("callback_id", where="callback_id IS NOT NULL"),
+)
+
+# Nothing is said before `ends_at` about one alert (a subject of a rule), a DAG, or the DAGs with a tag.
+ALERT_SILENCE: Final = Table(
+    "alert_silence",
+    {
+        "id": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "rule_id": "bigint REFERENCES alert_rule (id) ON DELETE CASCADE",  # with `subject`
+        "subject": "text",
+        "dag_id": "text",
+        "tag": "text",
+        "dag_ids": "text[] NOT NULL DEFAULT '{}'",  # that it is about, for who may see it; of a tag: none
+        "reason": "text NOT NULL",
+        "created_by": "text NOT NULL",  # as in the audit log
+        "created_at": "timestamptz NOT NULL",
+        "ends_at": "timestamptz NOT NULL",
+        "ended_by": "text",  # before its time
+    },
+    Check("one", "num_nonnulls(subject, dag_id, tag) = 1 AND (rule_id IS NULL) = (subject IS NULL)"),
+    Index("ends_at"),
+    Index("rule_id"),
 )
 
 # Schedulers that another one has taken over, without having been asked to stop.

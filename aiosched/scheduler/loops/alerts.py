@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from aiosched.core.alerts.decision import Alert, Change, Fact, Facts, OpenAlert, UpdateAlert, decide, due
+from aiosched.core.alerts.decision import Alert, Change, Fact, Facts, IsSilenced, OpenAlert, UpdateAlert, decide, due
 from aiosched.core.alerts.rules import AlertKind, AlertRule
 from aiosched.core.slots.allocation import full_pool_words
-from aiosched.db.alerts import alerts, facts
+from aiosched.db.alerts import alerts, facts, silences
 from aiosched.db.alerts.rules import (
     NOT_EVALUATED,
     RuleRow,
@@ -77,10 +77,11 @@ class AlertLoop:
                 rules = [row.rule() for row in rows if row.id not in self._broken]
                 known, there = await self._read(session, conn, rules, now), await alerts.live_alerts(conn)
                 handled = await alerts.handled_events(conn, _looked_since(rules, now))
+                is_silenced = await _silenced(conn, [*known.found, *there], now)
             changes = list[Change]()
             for rule in rules:
                 try:
-                    changes += decide([rule], known, there, now, handled=handled)
+                    changes += decide([rule], known, there, now, handled=handled, is_silenced=is_silenced)
                 except Exception as error:  # a row that is not as expected: the other rules go on
                     await self._note_failure(session, [rule], error, now)
             async with session.env.db.acquire() as conn:
@@ -182,7 +183,9 @@ class AlertLoop:
                     logger.warning("an alert could not be delivered, and is tried again: %s", reason)
                     await alerts.note_failed(conn, callback, reason, now)
                 await delete_callbacks(conn, list(lost))
-            ready = due({rule.id: rule for rule in rules}, await alerts.live_alerts(conn), now)
+            there = await alerts.live_alerts(conn)
+            is_silenced = await _silenced(conn, there, now)
+            ready = due({rule.id: rule for rule in rules}, there, now, is_silenced=is_silenced)
             requests = await alerts.request_deliveries(conn, [alert.id for alert in ready]) if ready else {}
             await note_looked(conn, [rule.id for rule in rules if rule.id not in self._failed], now)
         _wait(session, requests)
@@ -192,7 +195,14 @@ class AlertLoop:
         before = now - timedelta(days=settings.alerts.retention_days)
         async with session.env.db.acquire() as conn:
             await alerts.purge_alerts(conn, before, limit=_REMOVED_AT_ONCE)
+            await silences.purge_silences(conn, before, limit=_REMOVED_AT_ONCE)
         self._removed_at = now
+
+
+async def _silenced(conn: DatabaseConnection, found: Collection[Fact | Alert], now: datetime) -> IsSilenced:
+    """Whether nothing is to be said about these now."""
+    until = await silences.read_silences(conn, {dag_id for one in found for dag_id in one.dag_ids}, now)
+    return lambda rule, subject, dag_ids: until(rule, subject, dag_ids) is not None
 
 
 async def _with_failed_tasks(conn: DatabaseConnection, changes: Collection[Change]) -> list[Change]:
@@ -208,7 +218,7 @@ async def _store(session: Session, changes: Sequence[Change], *, now: datetime) 
         for change in changes:
             if isinstance(change, OpenAlert):
                 number = await alerts.open_alert(conn, change, now)
-                if number is not None and change.deliver_at <= now:
+                if number is not None and change.deliver_at is not None and change.deliver_at <= now:
                     opened.append(number)
             else:
                 await alerts.store_change(conn, change, now)

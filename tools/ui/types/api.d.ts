@@ -14,9 +14,12 @@ export interface components {
     };
     /**
      * @description An alert. `owes` is the message that is to be delivered (opened, reminder, recovered, test), not before
-     *     `deliver_at`; `told_at` is the last delivery, `failures` counts those that failed since.
+     *     `deliver_at`; `told_at` is the last delivery, `failures` counts those that failed since. Nothing is said before
+     *     `silenced_until`.
      */
     AlertResource: {
+      acknowledged_at: string | null;
+      acknowledged_by: string | null;
       dag_ids: string[];
       deliver_at: string | null;
       error: string | null;
@@ -30,6 +33,8 @@ export interface components {
       recovered_at: string | null;
       rule: string;
       run_id: string | null;
+      severity: string;
+      silenced_until: string | null;
       subject: string;
       text: string;
       told_at: string | null;
@@ -54,13 +59,16 @@ export interface components {
       quiet_from: string | null;
       quiet_until: string | null;
       remind_seconds: number | null;
+      run_types: string[];
       seconds: number | null;
+      severity: string;
       tags: string[];
       time_zone: string;
     };
     /**
      * @description What a rule watches (`kind`), of which DAGs (globs, tags, owners; empty: all), and where it tells.
      *
+     *     `run_types`: of which runs (empty: all); `severity`: info, warning or critical, which messages have.
      *     `seconds`: how long it lasts at least, or how much longer than usual; `factor`: times the usual p95, for long runs.
      */
     AlertRuleUpdate: {
@@ -74,7 +82,11 @@ export interface components {
       quiet_from?: string | null;
       quiet_until?: string | null;
       remind_seconds?: number | null;
+      /** @default [] */
+      run_types: string[];
       seconds?: number | null;
+      /** @default warning */
+      severity: string;
       /** @default [] */
       tags: string[];
       /** @default UTC */
@@ -1123,6 +1135,18 @@ export interface components {
       /** @default UTC */
       timezone: string;
     };
+    /**
+     * @description What is silenced (give one of `alert`, a number, `dag_id` and `tag`), for how many seconds, and why.
+     *
+     *     A silence of an alert holds if it recovers and opens again.
+     */
+    NewSilence: {
+      alert?: number | null;
+      dag_id?: string | null;
+      reason: string;
+      seconds: number;
+      tag?: string | null;
+    };
     /** @description A team to create, with its folders. */
     NewTeam: {
       description?: string | null;
@@ -1250,6 +1274,10 @@ export interface components {
     };
     Page_SessionResource_: {
       items: components["schemas"]["SessionResource"][];
+      next_cursor?: string | null;
+    };
+    Page_SilenceResource_: {
+      items: components["schemas"]["SilenceResource"][];
       next_cursor?: string | null;
     };
     Page_Tag_: {
@@ -1698,6 +1726,19 @@ export interface components {
     /** @description All settings, in the order of their sections. */
     SettingsList: {
       items: components["schemas"]["Setting"][];
+    };
+    /** @description A silence: nothing is said before `ends_at` about one alert (`rule` and `subject`), a DAG, or a tag. */
+    SilenceResource: {
+      created_at: string;
+      created_by: string;
+      dag_id: string | null;
+      ended_by: string | null;
+      ends_at: string;
+      id: number;
+      reason: string;
+      rule: string | null;
+      subject: string | null;
+      tag: string | null;
     };
     /** @description A task instance that holds slots of a pool or waits for them, since when and for how many seconds. */
     SlotUser: {

@@ -5,7 +5,7 @@ import { useDraft } from "../../lib/drafts.js";
 import { onlyIf } from "../../parts/condition.js";
 import { Confirm } from "../../parts/dialog.js";
 import { InputField, SelectField } from "../../parts/form.js";
-import { KINDS, SECONDS, hasDags } from "./words.js";
+import { KINDS, RUN_TYPES, SECONDS, SEVERITIES, hasDags, hasRuns, runsWords } from "./words.js";
 
 /** @typedef {Record<string, string>} Draft */
 /** @typedef {{ draft: Draft, set: (change: Draft) => void }} DraftProps */
@@ -32,6 +32,13 @@ export function RuleDialog({ rule, notifiers, onClose, onDone }) {
         value=${draft.kind}
         options=${KINDS}
         onText=${(/** @type {string} */ kind) => set({ kind })}
+      />
+      <${SelectField}
+        id="rule-severity"
+        label="Severity"
+        value=${draft.severity}
+        options=${Object.entries(SEVERITIES).map(([key, [, , words]]) => [key, words])}
+        onText=${(/** @type {string} */ severity) => set({ severity })}
       />
       <${Notifier} draft=${draft} set=${set} notifiers=${notifiers} />
       <${Which} draft=${draft} set=${set} />
@@ -87,6 +94,15 @@ function Which({ draft, set }) {
       />
       <${Text} draft=${draft} set=${set} name="owners" label="Owners" help="Empty: any." />
     `}
+    ${hasRuns(draft.kind) && html`
+      <${SelectField}
+        id="rule-runs"
+        label="Runs"
+        value=${draft.run_types}
+        options=${runChoices(draft.run_types)}
+        onText=${(/** @type {string} */ run_types) => set({ run_types })}
+      />
+    `}
     ${SECONDS[draft.kind] && html`
       <${Text} draft=${draft} set=${set} name="seconds" label=${SECONDS[draft.kind]} type="number" min="0" />
     `}
@@ -104,6 +120,10 @@ function Which({ draft, set }) {
     `}
   `;
 }
+
+/** The usual choices, and what the rule has. @param {string} types @returns {Choice[]} */
+const runChoices = (types) =>
+  RUN_TYPES.some(([key]) => key === types) ? RUN_TYPES : [...RUN_TYPES, [types, runsWords(types.split(","))]];
 
 /** @param {DraftProps} props */
 function WhenToTell({ draft, set }) {
@@ -135,6 +155,8 @@ const draftOf = (rule, notifiers) => ({
   dags: (rule?.dags ?? []).join(", "),
   tags: (rule?.tags ?? []).join(", "),
   owners: (rule?.owners ?? []).join(", "),
+  run_types: (rule?.run_types ?? []).join(","),
+  severity: rule?.severity ?? "warning",
   seconds: String(rule?.seconds ?? ""),
   factor: String(rule?.factor ?? ""),
   remind_seconds: String(rule?.remind_seconds ?? ""),
@@ -163,6 +185,8 @@ const bodyOf = (draft) => ({
   dags: hasDags(draft.kind) ? words(draft.dags) : [],
   tags: hasDags(draft.kind) ? words(draft.tags) : [],
   owners: hasDags(draft.kind) ? words(draft.owners) : [],
+  run_types: hasRuns(draft.kind) ? words(draft.run_types) : [],
+  severity: draft.severity,
   seconds: SECONDS[draft.kind] ? number(draft.seconds) : null,
   factor: draft.kind === "run_long" ? number(draft.factor) : null,
   remind_seconds: number(draft.remind_seconds),

@@ -6,7 +6,7 @@ import { Card, Empty, Failure, Loading, Tag } from "../../parts/basics.js";
 import { Confirm } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
 import { RuleDialog } from "./dialog.js";
-import { kindWords, selectionWords } from "./words.js";
+import { SEVERITIES, kindWords, runsWords, selectionWords } from "./words.js";
 
 /** @typedef {Api["AlertRuleResource"]} Rule */
 /** @typedef {(open: [action: string, rule?: Rule]) => void} Opener */
@@ -83,6 +83,8 @@ const columnsOf = (setOpen) => [
   { head: "Rule", cell: (rule) => rule.name },
   { head: "Watches", cell: (rule) => kindWords(rule.kind) },
   { head: "DAGs", cell: (rule) => selectionWords(rule) },
+  { head: "Runs", cell: (rule) => runsWords(rule.run_types) },
+  { head: "Severity", cell: (rule) => SEVERITIES[rule.severity]?.[2] ?? rule.severity },
   { head: "Notifier", cell: (rule) => rule.notifier },
   { head: "State", cell: (rule) => html`<${State} rule=${rule} />` },
   { head: "Open alerts", right: true, cell: (rule) => rule.open_alerts },

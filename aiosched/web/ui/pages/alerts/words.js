@@ -15,6 +15,23 @@ export const KINDS = [
   ["machines_differ", "Machines of schedulers differ"],
 ];
 
+/** @type {Record<string, [glyph: string, kind: string, words: string]>} */
+export const SEVERITIES = {
+  critical: ["✕", "danger", "critical"],
+  warning: ["!", "warn", "warning"],
+  info: ["i", "", "info"],
+};
+
+/** Of which types of runs: the value in a draft, and words. @type {Choice[]} */
+export const RUN_TYPES = [
+  ["", "all runs"],
+  ["scheduled,asset_triggered,manual", "not of backfills"],
+  ["scheduled,asset_triggered", "not of backfills, not manual ones"],
+];
+
+/** @param {string} kind */
+export const hasRuns = (kind) => ["run_failed", "run_long", "deadline_missed"].includes(kind);
+
 /** @param {string} kind */
 export const kindWords = (kind) => KINDS.find(([key]) => key === kind)?.[1] ?? kind;
 
@@ -34,3 +51,6 @@ export const selectionWords = (rule) =>
   [...rule.dags, ...rule.tags.map((tag) => `tag ${tag}`), ...rule.owners.map((owner) => `owner ${owner}`)].join(
     ", ",
   ) || (hasDags(rule.kind) ? "all DAGs" : "all");
+
+/** @param {string[]} types */
+export const runsWords = (types) => types.map((type) => type.replaceAll("_", " ")).join(", ") || "all";
