@@ -556,6 +556,15 @@ class WebSettings(_Section):
         pattern=r"^https?://[^/?#]+(/[^?#]*)?$",
         description="address of the web server for people, in links such as `ti.log_url`; unset: host, port and prefix",
     )
+    instance_name: str = Field(
+        default="",
+        max_length=30,
+        pattern=r"^[^\x00-\x1f\x7f]*$",
+        description="name of this installation, such as PROD, beside the logo and in the titles of tabs",
+    )
+    instance_color: Literal["red", "orange", "green", "blue", "purple", "grey"] = Field(
+        default="grey", description="colour of that name"
+    )
     airflow_api: bool = Field(default=False, description="whether /api/v2 answers a subset of Airflow's REST API")
     session_hours: float = Field(default=12.0, gt=0, le=8760, description="duration of a session")
     session_idle_hours: float = Field(

@@ -142,6 +142,7 @@ async def service(server: Server, tmp_path_factory: pytest.TempPathFactory) -> A
             cwd=home,
             env=os.environ
             | {"AIOSCHED__SECRETS__FERNET_KEYS": new_key(), "AIOSCHED__WEB__LOOPBACK_LOGIN": "none"}
+            | {"AIOSCHED__WEB__INSTANCE_NAME": "PROD", "AIOSCHED__WEB__INSTANCE_COLOR": "red"}
             | ALERTS,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,

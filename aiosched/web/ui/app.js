@@ -16,6 +16,7 @@ import { Empty, Failure, Loading, Page } from "./parts/basics.js";
 import { Toasts, toast } from "./parts/dialog.js";
 import { Help } from "./parts/help.js";
 import { PageIcon } from "./parts/icons.js";
+import { Instance } from "./parts/instance.js";
 import { Finder, openFinder } from "./parts/palette/palette.js";
 
 const STREAM = {
@@ -135,6 +136,7 @@ function Side() {
       <a class="brand" href=${href("/")}>
         <img src="ui/icon.svg" alt="" />
         aiosched
+        <${Instance} />
       </a>
       <button class="button menu" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
         Menu

@@ -54,5 +54,9 @@ def login_page(request: Request) -> Response:
 def _page(request: Request, *, status: int = 200) -> Response:
     base = html.escape(request.scope.get("root_path", "").rstrip("/") + "/", quote=True)
     text = (FOLDER / "index.html").read_text(encoding="utf-8").replace("{base}", base)
-    text = text.replace("{status}", str(status))
+    web = request.app.state.request_client.settings.web
+    name = html.escape(web.instance_name, quote=True)
+    title = f"{name} · aiosched" if name else "aiosched"
+    text = text.replace("{status}", str(status)).replace("{color}", web.instance_color)
+    text = text.replace("{title}", title).replace("{instance}", name)
     return HTMLResponse(text, status, headers={"Cache-Control": "no-cache", "Vary": "Accept"})

@@ -1,8 +1,10 @@
 // The login page, shown instead of everything else while a login is required, also when a session has ended.
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { enter, get, me, post } from "../lib/api.js";
+import { titled } from "../lib/instance.js";
 import { query, setQuery } from "../lib/router.js";
 import { Notice } from "../parts/basics.js";
+import { Instance } from "../parts/instance.js";
 
 /** @type {Record<string, string>} */
 const REFUSED = {
@@ -20,7 +22,7 @@ export function Login() {
   const [error, setError] = useState(/** @type {Problem | null} */ (null));
   const [method, setMethod] = useState("");
   useEffect(() => {
-    document.title = "Log in · aiosched";
+    document.title = titled("Log in");
     get("login").then((found) => setMethod(found.login), setError);
   }, []);
   const { refused } = query.value;
@@ -28,7 +30,7 @@ export function Login() {
     <main class="login">
       <div class="card">
         <h1>
-          <img src="ui/icon.svg" alt="" width="32" height="32" /> aiosched
+          <img src="ui/icon.svg" alt="" width="32" height="32" /> aiosched <${Instance} />
         </h1>
         ${isInPlace ? html`
           <p role="status">

@@ -1,4 +1,5 @@
 // Small components used by all pages: states, timestamps, facts, empty and error states, tabs, the page frame.
+import { titled } from "../lib/instance.js";
 import { isStale } from "../lib/freshness.js";
 import { html, useEffect, useRef, classes } from "../lib/html.js";
 import { here, href, query } from "../lib/router.js";
@@ -175,7 +176,7 @@ export const Card = ({ title, actions, children, plain = false, ...rest }) => ht
  */
 export function Page({ title, crumbs = [], actions, lead, children }) {
   useEffect(() => {
-    document.title = `${title} · aiosched`;
+    document.title = titled(title);
   }, [title]);
   return html`
     <div class="page">
