@@ -20,14 +20,19 @@ from aiosched.db.server.engine import Database
 
 
 class Value(NamedTuple):
-    """The text of a variable, or the fields of a connection; None if there is none. `backend` None: in the database."""
+    """The text of a variable, or the fields of a connection; None if there is none. `backend` None: in the database.
+
+    `is_secret`: a variable of the database that is one whatever its name is; what a backend has always is.
+    """
 
     value: Any
     backend: str | None = None
+    is_secret: bool = False
 
     def as_answer(self) -> dict[str, Any]:
         """The answer to a question, as JSON values."""
-        return {"value": self.value} | ({} if self.backend is None else {"backend": self.backend})
+        more = {"backend": self.backend, "is_secret": self.is_secret or None}
+        return {"value": self.value} | {name: value for name, value in more.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ class SecretValues:
         """
         if (found := await look_up_in_backends(self.backends, kind, name, reader)) is not None:
             return found
-        return Value(await SecretStore(self.db, self.keyring).look_up(kind, name, reader))
+        value, is_secret = await SecretStore(self.db, self.keyring).look_up(kind, name, reader)
+        return Value(value, is_secret=is_secret)
 
 
 async def look_up_in_backends(backends: Backends, kind: Kind, name: str, reader: Reader) -> Value | None:

@@ -71,6 +71,7 @@ class ValueAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     value: Any = None
     backend: str | None = None  # which has it; None: the database
     database: bool = True  # whether there is one
+    is_secret: bool = False  # whatever its name is
     error: str | None = None
     error_kind: str = ""
 
@@ -101,7 +102,8 @@ class FileLookups:
             answer = self._known[question] = self._answer(question)
         if answer.error is not None:
             raise error_of_kind(answer.error, answer.error_kind)
-        return {"value": answer.value, "backend": answer.backend, "database": answer.database}
+        facts = ("value", "backend", "database", "is_secret")
+        return {name: getattr(answer, name) for name in facts}
 
     def _answer(self, question: ValueQuestion) -> ValueAnswer:
         what = f"The {question.kind} {question.name!r} cannot be read now"
@@ -232,10 +234,10 @@ class ValueServer:
             return ValueAnswer(error=reason)
 
     def _found(self, question: ValueQuestion, found: Value) -> ValueAnswer:
-        if found.backend is not None and isinstance(found.value, str):
+        if (found.backend is not None or found.is_secret) and isinstance(found.value, str):
             secrets.register(found.value)
         hide(question.kind, question.name, found.value)
-        return ValueAnswer(found.value, found.backend)
+        return ValueAnswer(found.value, found.backend, is_secret=found.is_secret)
 
 
 class NoDatabase(DatabaseUnreachable):

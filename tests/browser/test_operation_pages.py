@@ -345,7 +345,7 @@ async def test_what_is_in_a_variable_or_a_connection_is_never_shown(service: Ser
     page.on("request", lambda request: heard.append(request.url))
     page.on("requestfinished", lambda request: reading.append(asyncio.ensure_future(_body(request))))
     await page.get_by_role("button", name="New variable …").click()
-    await page.get_by_label("Key").fill("token")
+    await page.get_by_label("Key", exact=True).fill("token")
     await page.get_by_label("Value").fill("open-sesame")
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("row").filter(has_text="token")).to_contain_text("••••••")

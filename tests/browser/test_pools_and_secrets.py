@@ -77,25 +77,55 @@ async def test_new_does_not_overwrite_what_exists(
     await service.api("DELETE", place)
 
 
-async def test_a_description_alone_does_not_take_a_variables_value(service: Service, tab: Tab) -> None:
-    await service.api("PUT", "variables/kept", json={"value": "a", "description": "old"})
+async def test_a_description_alone_does_not_take_a_secrets_value(service: Service, tab: Tab) -> None:
+    await service.api("PUT", "variables/api_key", json={"value": "a", "description": "old"})
     page = await tab.open("/secrets")
-    dialog = await open_dialog(page, "Replace kept")
+    dialog = await open_dialog(page, "Replace api_key")
     await dialog.get_by_label("Description").fill("new")
     await expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
 
     await dialog.get_by_label("Value").fill("b")
-    await expect(dialog.locator("code").last).to_have_text("aiosched variables set kept - --description new < file")
+    await expect(dialog.locator("code").last).to_have_text("aiosched variables set api_key - --description new < file")
     await dialog.get_by_label("Description").fill("")
     await save(dialog)
 
-    await expect(page.get_by_role("row").filter(has_text="kept")).not_to_contain_text("old")
-    dialog = await open_dialog(page, "Replace kept")
+    await expect(page.get_by_role("row").filter(has_text="api_key")).not_to_contain_text("old")
+    dialog = await open_dialog(page, "Replace api_key")
     await dialog.get_by_label("Value").fill("c")
-    await service.api("DELETE", "variables/kept")
+    await service.api("DELETE", "variables/api_key")
     await save(dialog)
-    await expect(dialog.get_by_text("There is no variable 'kept' to change")).to_be_visible()
+    await expect(dialog.get_by_text("There is no variable 'api_key' to change")).to_be_visible()
     tab.expected.append("404")
+
+
+async def test_a_variable_is_edited_with_its_changes_in_view_and_hidden_when_it_is_a_secret(
+    service: Service, tab: Tab
+) -> None:
+    await service.api("PUT", "variables/plan", json={"value": "one\ntwo\nthree", "description": "old"})
+    page = await tab.open("/secrets")
+    row = page.get_by_role("row").filter(has_text="plan")
+    await expect(row).to_contain_text("one two three")
+    dialog = await open_dialog(page, "Edit plan")
+    await expect(dialog.get_by_label("Value", exact=True)).to_have_value("one\ntwo\nthree")
+    await dialog.get_by_label("Value", exact=True).fill("one\n2\nthree")
+    changes = dialog.get_by_role("group", name="Changes")
+    await expect(changes.locator("tr.minus")).to_have_text(["2-two"])
+    await expect(changes.locator("tr.plus")).to_have_text(["2+2"])
+    await tab.looks_well("variable-edited")
+    await save(dialog)
+    await expect(row).to_contain_text("one 2 three")
+
+    dialog = await open_dialog(page, "Edit plan")
+    await dialog.get_by_label("A secret").check()
+    await save(dialog)
+    await expect(row).to_contain_text("••••••")
+    assert (await service.api("GET", "variables/plan"))["value"] is None
+
+    await row.get_by_role("link", name="History of plan").click()
+    await expect(page.get_by_role("row").filter(has_text="request.set_variable")).to_have_count(3)
+    await expect(page.get_by_label("About", exact=True)).to_have_value("variable")
+    await tab.picture("audit-of-a-variable")
+    await service.api("DELETE", "variables/plan")
 
 
 async def test_a_description_alone_does_not_take_the_fields_of_a_connection(service: Service, tab: Tab) -> None:

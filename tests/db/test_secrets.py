@@ -47,7 +47,7 @@ async def test_no_plain_text_is_in_the_tables(db: Database, store: SecretStore) 
 
     assert [word for word in ("eu-west-1", "hunter2", "tok-123", "5432") if word in stored] == []
     assert [word for word in ("region", "sales", "postgres", "where") if word not in stored] == []
-    assert (await store.get_variable("region")) == VariableValue("eu-west-1", "where")
+    assert (await store.get_variable("region")) == VariableValue("eu-west-1", "where", is_secret=False)
     assert (await store.get_connection("sales")) == SALES
 
 

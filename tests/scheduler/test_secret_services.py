@@ -104,6 +104,8 @@ DAG = """
 from datetime import datetime
 from aiosched import BashOperator, Connection, DAG, Variable, task
 
+print("at the top", Variable.get("marked"))
+
 with DAG("reads", schedule="@once", start_date=datetime(2026, 1, 1), catchup=True):
 
     @task
@@ -115,7 +117,7 @@ with DAG("reads", schedule="@once", start_date=datetime(2026, 1, 1), catchup=Tru
 
     @task
     async def later():
-        print("the key is", await Variable.aget("api_key"))
+        print("the key is", await Variable.aget("api_key"), await Variable.aget("marked"))
 
     login() >> BashOperator(task_id="never", bash_command="true")
     call = "echo {{ var.value.api_key }} {{ var.value.region }}"
@@ -146,13 +148,14 @@ async def test_secrets_reach_tasks_in_workers_but_no_log_and_no_table(db: Databa
     store = SecretStore(db, Keyring(key))
     await store.set_connections([SALES])
     await store.set_variables({"api_key": VariableValue("sk-live-1"), "region": VariableValue("eu-west-1")})
+    await store.set_variables({"marked": VariableValue("crm-8-x", is_secret=True)})
 
     said = await serve(tmp_path, dsn, key)
 
     assert (await store.get_variable("seen")).value == "yes"
     logs = {path.parent.name: path.read_text() for path in (tmp_path / "home").rglob("*.log")}
     assert "logging in with ***" in logs["task_id=login"]
-    assert "the key is ***" in logs["task_id=later"]
+    assert "the key is *** ***" in logs["task_id=later"]
     assert "*** eu-west-1" in logs["task_id=call"]
     async with db.acquire() as conn:
         names = [row[0] for row in await conn.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
@@ -160,4 +163,4 @@ async def test_secrets_reach_tasks_in_workers_but_no_log_and_no_table(db: Databa
         reason = await conn.fetchval("SELECT reason FROM task_instance WHERE state = 'failed'")
     assert reason == "ValueError: *** was refused"
     everything = "\n".join([said, *logs.values(), *rows])
-    assert [secret for secret in ("hunter2", "sk-live-1", key) if secret in everything] == []
+    assert [secret for secret in ("hunter2", "sk-live-1", "crm-8-x", key) if secret in everything] == []

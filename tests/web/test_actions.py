@@ -298,8 +298,8 @@ async def test_a_wrong_method_is_told_the_right_ones(api: httpx2.AsyncClient) ->
         ("GET", "dags/d/clear", "POST"),
         ("PUT", "dags/d", "DELETE, GET, PATCH"),
         ("POST", "pools/a/b", "DELETE, GET, PUT"),
-        ("GET", "variables/a", "DELETE, PUT"),
-        ("GET", "variables/a/b", "DELETE, PUT"),
+        ("POST", "variables/a", "DELETE, GET, PUT"),
+        ("POST", "variables/a/b", "DELETE, GET, PUT"),
         ("POST", "openapi.json", None),
     ):
         answer = await api.request(method, path)

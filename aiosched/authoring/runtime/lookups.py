@@ -154,8 +154,8 @@ def _answers_for(kind: Kind, key: str) -> Answers:
 
 def _answer(response: Mapping[str, Any]) -> LookupAnswer:
     found = LookupAnswer(response.get("value"), response.get("database", True), response.get("backend"))
-    if found.backend is not None and isinstance(found.value, str):
-        secrets.register(found.value)  # whatever its name is: it comes from a place for secrets
+    if (found.backend is not None or response.get("is_secret")) and isinstance(found.value, str):
+        secrets.register(found.value)  # whatever its name is: it comes from a place for secrets, or is marked as one
     return found
 
 

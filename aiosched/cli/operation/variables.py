@@ -1,6 +1,6 @@
 """`aiosched variables`: list, get, set, delete, import and export.
 
-A value whose key suggests a secret is shown only with `--reveal`.
+A value that is a secret is shown only with `--reveal`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ app: typer.Typer = typer.Typer(
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The variable's key.", show_default=False)]
 
+_DOCUMENTS: Final = ({"value", "description"}, {"value", "description", "secret"})  # keys of a variable in a file
 _COLUMNS: Final[Columns[dict[str, Any]]] = {
     "KEY": lambda one: one["key"],
     "DESCRIPTION": lambda one: one.get("description"),
-    "CREATED": lambda one: one.get("created_at"),
     "TEAM": lambda one: one.get("team"),
+    "SECRET": lambda one: one.get("is_secret"),
+    "CHANGED": lambda one: one.get("changed_at"),
+    "BY": lambda one: one.get("changed_by"),
     "FROM": lambda one: one["source"],
     "HIDDEN BY": lambda one: one["hidden_by"],
 }
@@ -79,7 +82,7 @@ def get(
         return (await store.get_variables([key])).get(key) or VariableValue(default)
 
     found = with_store(dsn, read)
-    value = found.value if reveal else _masked(key, found.value)
+    value = found.value if reveal else found.shown(key)
     if value != found.value:
         talk(f"{key} holds a secret: add --reveal to see it")
     if chosen(output) in (Format.JSON, Format.YAML):
@@ -96,6 +99,10 @@ def set_(
     ],
     description: Annotated[str | None, typer.Option("--description", help="The purpose.", show_default=False)] = None,
     team: Team = None,
+    secret: Annotated[
+        bool | None,
+        typer.Option("--secret/--no-secret", help="Never show its value, whatever its key is.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", "-j", help="Refuse a value that is not JSON.")] = False,
     dsn: Dsn = None,
     output: Output = None,
@@ -108,7 +115,9 @@ def set_(
         read_json(text, f"the value of {key}")
     changes = with_store(
         dsn,
-        lambda store: store.set_variables({key: VariableValue(text, description)}, requested_by=requester(), team=team),
+        lambda store: store.set_variables(
+            {key: VariableValue(text, description, secret)}, requested_by=requester(), team=team
+        ),
     )
     talk(f"{changes[key]} variable {key}")
     report({"key": key, "result": changes[key]}, output)
@@ -127,7 +136,8 @@ def delete(key: Key, yes: Yes = False, dsn: Dsn = None, output: Output = None) -
 def import_(file: SourceFile, existing: Existing = "overwrite", dsn: Dsn = None, output: Output = None) -> None:
     """Store the variables of a file, all or none.
 
-    In JSON and YAML it is an object: {"key": value, "other": {"value": value, "description": text}}; in .env each line
+    In JSON and YAML it is an object: {"key": value, "other": {"value": value, "description": text}}, and "secret" true
+    in one that is never shown; in .env each line
     is KEY=value. Texts are stored as they are, other values as JSON.
     """
     from aiosched.db.names.existing import IfExists
@@ -156,37 +166,29 @@ def export(
         return await store.get_variables([info.key for info in await store.list_variables(limit=1_000_000)])
 
     found = with_store(dsn, read)
-    refuse_secrets((key for key, one in found.items() if _masked(key, one.value) != one.value), reveal=reveal)
+    refuse_secrets((key for key, one in found.items() if one.shown(key) != one.value), reveal=reveal)
     document = {key: _document(found[key]) for key in sorted(found)}
     texts = {key: found[key].value for key in document}
     write_document(file, document, "variable", output, overwrite=overwrite, form=format_, texts=texts)
 
 
-def _masked(key: str, text: str) -> str:
-    """The value for people, with `***` for a secret and for secrets inside JSON."""
-    from aiosched.core.values.masking import Redactor
-
-    redactor = Redactor()
-    try:
-        inner = json.loads(text)
-    except ValueError:
-        return str(redactor.redact_value(text, key))
-    hidden = redactor.redact_value(inner, key)
-    return text if hidden == inner else hidden if isinstance(hidden, str) else json.dumps(hidden)
-
-
 def _value(document: Any) -> VariableValue:
     from aiosched.db.people.secrets import VariableValue
 
-    description = None
-    if isinstance(document, dict) and document.keys() == {"value", "description"}:
-        document, description = document["value"], document["description"]
+    description, is_secret = None, None
+    if isinstance(document, dict) and document.keys() in _DOCUMENTS:
+        description, is_secret = document["description"], document.get("secret")
+        document = document["value"]
     text = document if isinstance(document, str) else json.dumps(document)
-    return VariableValue(text, None if description is None else str(description))
+    return VariableValue(
+        text, None if description is None else str(description), None if is_secret is None else bool(is_secret)
+    )
 
 
 def _document(found: VariableValue) -> Any:
     value = _structured(found.value)
+    if found.is_secret:
+        return {"value": value, "description": found.description, "secret": True}
     return value if found.description is None else {"value": value, "description": found.description}
 
 
@@ -196,5 +198,5 @@ def _structured(text: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    is_plain = isinstance(value, list) or (isinstance(value, dict) and value.keys() != {"value", "description"})
+    is_plain = isinstance(value, list) or (isinstance(value, dict) and value.keys() not in _DOCUMENTS)
     return value if is_plain and json.dumps(value) == text else text

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
@@ -20,9 +21,12 @@ SHORTEST: Final = 4  # characters; longer than the mask, so that redacting alway
 _MOST_ROUNDS: Final = 16  # of replacing in one text: a secret such as `**a` could take as many as the text has parts
 
 _SENSITIVE: Final = re.compile(
-    r"passw|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie"
-    r"|(^|_)pwd(_|$)|(api|access|account|private|encryption|signing|shared|fernet|master|ssh)_?keys?(_|$)"
+    r"pass_?w|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie"
+    r"|(^|_)pwd(_|$)|(^|_)pass(_phrase|_code|_key)?$|(api|access|account|private|encryption|signing|shared|fernet|master|ssh)_?keys?(_|$)"
 )
+# A URL with a password, a private key.
+_SECRET_TEXT: Final = re.compile(r"://[^\s/:@]*:[^\s/@]+@|-----BEGIN [A-Z ]*PRIVATE KEY")
+_GIVEN: Final = re.compile(r"(?<![\w.-])[\w.-]++(?=[\"']?\s*[:=])")  # the name in `name = value` and `name: value`
 # Values that are in every log: masking them protects nothing and makes logs unreadable.
 _COMMON: Final = frozenset(
     {
@@ -38,8 +42,37 @@ def is_sensitive(name: str) -> bool:
     >>> is_sensitive("stripe-api-key"), is_sensitive("DB_PASSWORD"), is_sensitive("keyboard")
     (True, True, False)
     """
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return _SENSITIVE.search(re.sub(r"[\s.-]", "_", spaced).lower()) is not None
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unicodedata.normalize("NFKC", name))
+    return _SENSITIVE.search(re.sub(r"\W", "_", spaced).lower()) is not None
+
+
+def shown(value: Any, name: str = "") -> Any:
+    """A variable's value, or a part of it, as people see it: secrets in it are `***`.
+
+    Those are what has the name of a secret, also inside of JSON, and a text that gives something with such a name a
+    value, has a URL with a password, or a private key.
+
+    >>> shown("eu-west-1", "region"), shown('{"host": "db", "password": "x"}', "db"), shown("smtp://a:b@c", "mail")
+    ('eu-west-1', '{"host": "db", "password": "***"}', '***')
+    """
+    if name and value not in (None, "") and is_sensitive(name):
+        return MASK
+    try:
+        if isinstance(value, str):
+            document = _document(value)
+            if document is value:
+                return MASK if _holds_secret(value) else value
+            seen = shown(document)
+            return value if seen == document and not _holds_secret(value) else json.dumps(seen, ensure_ascii=False)
+        if isinstance(value, Mapping):
+            return {key: shown(inner, str(key)) for key, inner in value.items()}
+        return [shown(inner) for inner in value] if isinstance(value, list) else value
+    except RecursionError:
+        return MASK
+
+
+def _holds_secret(text: str) -> bool:
+    return _SECRET_TEXT.search(text) is not None or any(is_sensitive(name) for name in set(_GIVEN.findall(text)))
 
 
 class Redactor:

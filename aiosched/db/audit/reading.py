@@ -36,7 +36,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntrySelection:
-    """Which entries are meant; None: all. A `kind` with a dot at its end: all that begin so.
+    """Which entries are meant; None: all. `kind`: some, separated by commas; with a dot at its end: all that begin so.
 
     `until` is exclusive. A selection with days is first made one with instants (`names.days.entries_meant`).
     """
@@ -52,7 +52,8 @@ class EntrySelection:
 
 _COLUMNS: Final = "id, at, kind, who, address, session_id, token_id, object, dag_id, result, detail, times, command_id"
 _SELECTED: Final = """
-    ($1::text IS NULL OR kind = $1 OR (right($1, 1) = '.' AND starts_with(kind, $1)))
+    ($1::text[] IS NULL OR kind = ANY($1)
+     OR EXISTS (SELECT FROM unnest($1) AS w (word) WHERE right(w.word, 1) = '.' AND starts_with(kind, w.word)))
     AND ($2::text IS NULL OR who = $2) AND ($3::text IS NULL OR object = $3) AND ($4::text IS NULL OR dag_id = $4)
     AND ($5::text IS NULL OR result = $5) AND ($6::timestamptz IS NULL OR at >= $6)
     AND ($7::timestamptz IS NULL OR at < $7)
@@ -97,4 +98,5 @@ def entry_of(row: Any) -> AuditEntry:
 
 
 def _values(s: EntrySelection) -> tuple[Any, ...]:
-    return s.kind, s.who, s.object, s.dag_id, s.result, s.since, s.until
+    kinds = None if s.kind is None else [kind.strip() for kind in s.kind.split(",")]
+    return kinds, s.who, s.object, s.dag_id, s.result, s.since, s.until

@@ -12,11 +12,12 @@ Source: docs/architecture.md, "The tables"; the semantics reference, section 27.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -25,6 +26,7 @@ from aiosched.core.audit.actor import actor
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import check_new_name
+from aiosched.core.values.masking import MASK, is_sensitive, shown
 from aiosched.core.values.secret_names import EVERYTHING, Reader
 from aiosched.db.access.owners import check_team
 from aiosched.db.audit.entries import NewEntry, record_all
@@ -48,6 +50,9 @@ class VariableInfo:
     description: str | None
     created_at: datetime
     team: str | None = None  # whose DAGs may read it; None: all
+    is_secret: bool = False  # by its name, or because somebody said so
+    changed_at: datetime | None = None
+    changed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +64,31 @@ class ConnectionInfo:
     description: str | None
     created_at: datetime
     team: str | None = None  # whose DAGs may read it; None: all
+    changed_at: datetime | None = None
+    changed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class VariableValue:
-    """The value to store under a key; a description of None keeps the existing one, an empty one is none."""
+    """The value to store under a key; a description of None keeps the existing one, an empty one is none.
+
+    `is_secret` None keeps what an existing one is; one with the name of a secret is one in any case.
+    """
 
     value: str
     description: str | None = None
+    is_secret: bool | None = None
+
+    def shown(self, key: str) -> str:
+        """The value for people: `***` for a secret, and for secrets inside of it."""
+        return MASK if self.is_secret and self.value else str(shown(self.value, key))
+
+
+class ShownVariable(NamedTuple):
+    """A value as people see it, None if no key decrypts it; `is_whole`: nothing of it is hidden."""
+
+    value: str | None
+    is_whole: bool
 
 
 class Change(StrEnum):
@@ -79,31 +101,42 @@ class Change(StrEnum):
 
 
 # Index: primary keys, in all statements.
+DESCRIBE_VARIABLE: Final = """
+    SELECT key, description, created_at, team, is_secret, changed_at, changed_by FROM variable WHERE key = $1
+"""
 LIST_VARIABLES: Final = """
-    SELECT key, description, created_at, team FROM variable WHERE key > $1 ORDER BY key LIMIT $2
+    SELECT key, description, created_at, team, is_secret, changed_at, changed_by
+      FROM variable WHERE key > $1 ORDER BY key LIMIT $2
 """
 LIST_CONNECTIONS: Final = """
-    SELECT conn_id, conn_type, description, created_at, team FROM connection
+    SELECT conn_id, conn_type, description, created_at, team, changed_at, changed_by FROM connection
      WHERE conn_id > $1 ORDER BY conn_id LIMIT $2
 """
-GET_VARIABLES: Final = "SELECT key, value, description, team FROM variable WHERE key = ANY($1::text[])"
+GET_VARIABLES: Final = "SELECT key, value, description, team, is_secret FROM variable WHERE key = ANY($1::text[])"
+# Without those that are longer than a list shows.
+SHORT_VARIABLES: Final = f"{GET_VARIABLES} AND ($2::int IS NULL OR octet_length(value) <= $2)"
 GET_CONNECTIONS: Final = "SELECT conn_id, secret, team FROM connection WHERE conn_id = ANY($1::text[])"
 LOCK_VARIABLES: Final = f"{GET_VARIABLES} ORDER BY key FOR UPDATE"
 LOCK_CONNECTIONS: Final = f"{GET_CONNECTIONS} ORDER BY conn_id FOR UPDATE"
-# The last parameters: the new team, '' for none (NULL keeps that of an existing one); whether it only creates.
+# The last parameters: the new team, '' for none (NULL keeps that of an existing one), as does NULL for whether it is a
+# secret; who changes it; whether it only creates.
 UPSERT_VARIABLE: Final = """
-    INSERT INTO variable (key, value, description, team) VALUES ($1, $2, nullif($3::text, ''), nullif($4::text, ''))
+    INSERT INTO variable (key, value, description, team, is_secret, changed_at, changed_by)
+    VALUES ($1, $2, nullif($3::text, ''), nullif($4::text, ''), coalesce($5::boolean, false), now(), $6)
     ON CONFLICT (key) DO UPDATE
        SET value = excluded.value, description = nullif(coalesce($3::text, variable.description), ''),
-           team = CASE WHEN $4::text IS NULL THEN variable.team ELSE excluded.team END
-     WHERE NOT $5::boolean
+           team = CASE WHEN $4::text IS NULL THEN variable.team ELSE excluded.team END,
+           is_secret = coalesce($5::boolean, variable.is_secret), changed_at = now(), changed_by = $6
+     WHERE NOT $7::boolean
 """
 UPSERT_CONNECTION: Final = """
-    INSERT INTO connection (conn_id, conn_type, secret, description, team) VALUES ($1, $2, $3, $4, nullif($5::text, ''))
+    INSERT INTO connection (conn_id, conn_type, secret, description, team, changed_at, changed_by)
+    VALUES ($1, $2, $3, $4, nullif($5::text, ''), now(), $6)
     ON CONFLICT (conn_id) DO UPDATE
        SET conn_type = excluded.conn_type, secret = excluded.secret, description = excluded.description,
-           team = CASE WHEN $5::text IS NULL THEN connection.team ELSE excluded.team END
-     WHERE NOT $6::boolean
+           team = CASE WHEN $5::text IS NULL THEN connection.team ELSE excluded.team END,
+           changed_at = now(), changed_by = $6
+     WHERE NOT $7::boolean
 """
 DELETE_VARIABLE: Final = "DELETE FROM variable WHERE key = $1"
 OWNER_OF_VARIABLE: Final = "SELECT team FROM variable WHERE key = $1 FOR UPDATE"
@@ -132,19 +165,47 @@ class SecretStore:
     async def list_variables(self, *, after: str = "", limit: int = 1000) -> list[VariableInfo]:
         """Variables by key, starting after `after`."""
         async with self.db.acquire() as conn:
-            return [VariableInfo(*row) for row in await conn.fetch(LIST_VARIABLES, after, limit)]
+            return [_info(row) for row in await conn.fetch(LIST_VARIABLES, after, limit)]
 
     async def get_variables(self, keys: Sequence[str]) -> dict[str, VariableValue]:
         """Those of `keys` that exist."""
         async with self.db.acquire() as conn:
             rows = await conn.fetch(GET_VARIABLES, list(keys))
         return {
-            key: VariableValue(self.keyring.decrypt(token, what=f"variable {key!r}"), description)
-            for key, token, description, _ in rows
+            key: VariableValue(self.keyring.decrypt(token, what=f"variable {key!r}"), description, is_secret)
+            for key, token, description, _, is_secret in rows
         }
 
-    async def look_up(self, kind: str, name: str, reader: Reader = EVERYTHING) -> str | dict[str, Any] | None:
-        """The text of a `variable`, or the fields of a `connection`; None if there is none.
+    async def variable_info(self, key: str) -> VariableInfo:
+        """One variable without its value; raises NotFound with similar keys."""
+        async with self.db.acquire() as conn:
+            row = await conn.fetchrow(DESCRIBE_VARIABLE, key)
+        if row is None:
+            raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, await self._variable_keys())}")
+        return _info(row)
+
+    async def shown_variables(self, keys: Sequence[str], *, longest: int | None = None) -> dict[str, ShownVariable]:
+        """Those of `keys` as people see them, without those that take more than `longest` bytes encrypted."""
+        async with self.db.acquire() as conn:
+            rows = await conn.fetch(SHORT_VARIABLES, list(keys), longest)
+
+        def show() -> dict[str, ShownVariable]:
+            return {row["key"]: self._shown(row["key"], row["value"], is_secret=row["is_secret"]) for row in rows}
+
+        return await asyncio.to_thread(show)
+
+    def _shown(self, key: str, token: str, *, is_secret: bool) -> ShownVariable:
+        text = self._readable(token)
+        if text is None:
+            return ShownVariable(None, is_whole=False)
+        value = VariableValue(text, is_secret=is_secret).shown(key)
+        return ShownVariable(value, is_whole=value == text)
+
+    async def look_up(
+        self, kind: str, name: str, reader: Reader = EVERYTHING
+    ) -> tuple[str | dict[str, Any] | None, bool]:
+        """The text of a `variable`, or the fields of a `connection`; None if there is none. And whether it is a
+        secret whatever its name is.
 
         Raises OfAnotherTeam if it belongs to a team whose secrets `reader` may not read.
         """
@@ -152,12 +213,12 @@ class SecretStore:
         async with self.db.acquire() as conn:
             row = await conn.fetchrow(GET_VARIABLES if is_variable else GET_CONNECTIONS, [name])
         if row is None:
-            return None
+            return None, False
         if reader.is_denied(row["team"]):
             raise OfAnotherTeam(kind, name, owner=row["team"], team=reader.team)
         if is_variable:
-            return self.keyring.decrypt(row["value"], what=f"variable {name!r}")
-        return _connection(name, self.keyring.decrypt(row["secret"], what=f"connection {name!r}")).as_fields()
+            return self.keyring.decrypt(row["value"], what=f"variable {name!r}"), row["is_secret"]
+        return _connection(name, self.keyring.decrypt(row["secret"], what=f"connection {name!r}")).as_fields(), False
 
     async def get_variable(self, key: str) -> VariableValue:
         """One variable; raises NotFound with similar keys."""
@@ -194,22 +255,28 @@ class SecretStore:
                 raise Refused(f"The variable {denied[0]!r} cannot be set: its name is taken. Choose another one.")
             for row in rows:
                 _check_change(row["key"], row["team"], reader)
-            before = {key: (self._readable(token), description) for key, token, description, _ in rows}
+            before = {
+                key: (self._readable(token), description, is_secret) for key, token, description, _, is_secret in rows
+            }
             owners = {row["key"]: row["team"] for row in rows}
             check_existing(existing, "variable", values, before)
             for key in sorted(values):  # all writers use the same order
                 if key not in before:
                     check_new_name("variable", key)
                 new = values[key]
-                _, description = before.get(key, (None, None))
+                _, description, was_secret = before.get(key, (None, None, False))
                 wanted = description if new.description is None else new.description or None
-                same = before.get(key) == (new.value, wanted)
+                is_secret = was_secret if new.is_secret is None else new.is_secret
+                same = before.get(key) == (new.value, wanted, is_secret)
                 same = same and (team is None or owners.get(key) == (team or None))
                 owner = team if team is not None or key in before else reader.team
                 changes[key] = change = _fate(known=key in before, same=same, existing=existing)
-                about = {"name": key, "change": change}
+                about: dict[str, Any] = {"name": key, "change": change}
+                if is_secret != was_secret:
+                    about["is_secret"] = is_secret
                 if change in _WRITES and await _log(conn, "set_variable", about, requested_by, request):
-                    row = key, self.keyring.encrypt(new.value), new.description, owner
+                    token = self.keyring.encrypt(new.value)
+                    row = key, token, new.description, owner, new.is_secret, requested_by
                     if await conn.execute(UPSERT_VARIABLE, *row, existing is IfExists.FAIL) == "INSERT 0 0":
                         raise exists_already("variable", [key])
         return changes
@@ -295,7 +362,7 @@ class SecretStore:
                     about["fields"] = [*fields, "team"] if is_given else fields
                 if changes[conn_id] in _WRITES and await _log(conn, "set_connection", about, requested_by):
                     secret = self.keyring.encrypt(msgspec.json.encode(new.as_fields()).decode())
-                    row = conn_id, new.conn_type, secret, new.description, team
+                    row = conn_id, new.conn_type, secret, new.description, team, requested_by
                     if await conn.execute(UPSERT_CONNECTION, *row, existing is IfExists.FAIL) == "INSERT 0 0":
                         raise exists_already("connection", [conn_id])
         return changes
@@ -372,6 +439,11 @@ class OfAnotherTeam(NotFound):
 
 
 _WRITES: Final = (Change.CREATED, Change.CHANGED)
+
+
+def _info(row: Any) -> VariableInfo:
+    found = VariableInfo(*row)
+    return replace(found, is_secret=found.is_secret or is_sensitive(found.key))
 
 
 def _connection(conn_id: str, text: str) -> ConnectionValue:

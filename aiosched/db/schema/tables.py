@@ -361,6 +361,9 @@ VARIABLE: Final = Table(
         "description": "text",
         "created_at": "timestamptz NOT NULL DEFAULT now()",
         "team": "text REFERENCES team (name)",  # NULL: for the DAGs of all teams
+        "is_secret": "boolean NOT NULL DEFAULT false",  # whatever its key; one with the name of a secret is one anyway
+        "changed_at": "timestamptz",  # NULL: by an aiosched that did not write it
+        "changed_by": "text",
     },
 )
 
@@ -373,6 +376,8 @@ CONNECTION: Final = Table(
         "description": "text",
         "created_at": "timestamptz NOT NULL DEFAULT now()",
         "team": "text REFERENCES team (name)",  # NULL: for the DAGs of all teams
+        "changed_at": "timestamptz",  # NULL: by an aiosched that did not write it
+        "changed_by": "text",
     },
 )
 

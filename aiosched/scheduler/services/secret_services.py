@@ -1,6 +1,7 @@
 """Services about variables and connections for running tasks.
 
-    variable     {get: key, by: [task, map index, try]}  -> {value: text or null, backend: where it is, if in one}
+    variable     {get: key, by: [task, map index, try]}  -> {value: text or null, backend: where it is, if in one,
+                                                           is_secret: true if it is one whatever its name is}
                  {set: key, value, description}      -> {}
                  {delete: key}                       -> {}
     connection   {get: conn_id, by: …}               -> {value: fields or null, backend: where it is, if in one}

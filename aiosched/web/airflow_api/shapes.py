@@ -14,7 +14,6 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from aiosched.core.graph.secret_params import hide_defaults
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.values.connections import ConnectionValue
-from aiosched.core.values.masking import Redactor
 from aiosched.db.people.pools import Pool
 from aiosched.db.people.secrets import VariableValue
 from aiosched.db.queries.queries import DagListRow, RunRow, TaskRow
@@ -171,7 +170,7 @@ def _instance_id(run: int, row: TaskRow) -> UUID:
 
 def variable_shape(key: str, found: VariableValue | None, description: str | None) -> dict[str, Any]:
     """A variable; a value that is a secret by its name is `***`. None: without its value."""
-    value = None if found is None else str(Redactor().redact_value(found.value, key))
+    value = None if found is None else found.shown(key)
     return {"key": key, "value": value, "description": description, "is_encrypted": True, "team_name": None}
 
 

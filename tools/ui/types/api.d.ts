@@ -395,6 +395,8 @@ export interface components {
     };
     /** @description A connection without its secrets. */
     ConnectionResource: {
+      changed_at: string | null;
+      changed_by: string | null;
       conn_id: string;
       conn_type: string;
       created_at: string;
@@ -2048,16 +2050,32 @@ export interface components {
       password?: string | null;
       role?: ("none" | "viewer" | "operator" | "editor" | "admin") | null;
     };
-    /** @description A variable without its value. */
+    /**
+     * @description A variable. `value` is as people may see it; `hidden` says why it is null, or has `***` in it.
+     *
+     *     `role`: it is for the role editor. `secret`: by its key, by what is in it, or since somebody said so (`is_secret`
+     *     for the first and the last). `long`: ask for this variable alone. `unreadable`: no key decrypts it.
+     *     `changed_at` and `changed_by` are null if it was last changed before aiosched noted them.
+     */
     VariableResource: {
+      changed_at: string | null;
+      changed_by: string | null;
       created_at: string;
       description: string | null;
+      hidden: ("role" | "secret" | "long" | "unreadable") | null;
+      is_secret: boolean;
       key: string;
       team: string | null;
+      value: string | null;
     };
-    /** @description A value to store; a null description or team keeps the existing one, an empty one is none. */
+    /**
+     * @description A value to store; a null description or team keeps the existing one, an empty one is none.
+     *
+     *     `is_secret` says whether the value is never shown, whatever the key is; null keeps it.
+     */
     VariableUpdate: {
       description?: string | null;
+      is_secret?: boolean | null;
       team?: string | null;
       value: string;
     };

@@ -49,7 +49,12 @@ class AuditEntryResource(Resource):
 
 async def _selection(
     kind: Annotated[
-        str | None, Query(max_length=250, pattern=r"^[^\x00]*$", description="with a dot at the end: all that begin so")
+        str | None,
+        Query(
+            max_length=1_000,
+            pattern=r"^[^\x00]*$",
+            description="several, separated by commas; with a dot at the end: all that begin so",
+        ),
     ] = None,
     who: Word = None,
     object: Word = None,

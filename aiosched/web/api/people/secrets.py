@@ -1,9 +1,11 @@
-"""Variables and connections. Secrets can be written but never read: lists show names, types and descriptions."""
+"""Variables and connections. Secrets can be written but never read; values of other variables are for editors."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path
 from fastapi.responses import Response
@@ -16,9 +18,9 @@ from aiosched.providers import connection_types
 from aiosched.web.api.base.models import Body, Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.auth.visibility import TheVisible
+from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.condition import TheCondition
-from aiosched.web.requests.owned import check_editable, seen_page
+from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
 router: APIRouter = APIRouter(tags=["Secrets"])
@@ -26,24 +28,39 @@ router: APIRouter = APIRouter(tags=["Secrets"])
 _PRINTABLE = r"^[^\x00-\x1f]*$"
 Key = Annotated[str, Path(min_length=1, max_length=250, pattern=r"^[^\x00-\x1f]+$")]
 TeamName = Annotated[str | None, Field(max_length=250, pattern=_PRINTABLE)]
+_LONGEST_IN_LIST: Final = 6_000  # bytes of an encrypted value: about 4,000 of the value
 Line = Annotated[str | None, Field(max_length=1000, pattern=_PRINTABLE)]
 
 
 class VariableResource(Resource):
-    """A variable without its value."""
+    """A variable. `value` is as people may see it; `hidden` says why it is null, or has `***` in it.
+
+    `role`: it is for the role editor. `secret`: by its key, by what is in it, or since somebody said so (`is_secret`
+    for the first and the last). `long`: ask for this variable alone. `unreadable`: no key decrypts it.
+    `changed_at` and `changed_by` are null if it was last changed before aiosched noted them.
+    """
 
     key: str
+    value: str | None
+    hidden: Literal["role", "secret", "long", "unreadable"] | None
+    is_secret: bool
     description: str | None
     created_at: Instant
+    changed_at: Instant | None
+    changed_by: str | None
     team: str | None
 
 
 class VariableUpdate(Body):
-    """A value to store; a null description or team keeps the existing one, an empty one is none."""
+    """A value to store; a null description or team keeps the existing one, an empty one is none.
+
+    `is_secret` says whether the value is never shown, whatever the key is; null keeps it.
+    """
 
     value: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
     description: Line = None
     team: TeamName = None
+    is_secret: bool | None = None
 
 
 class ConnectionResource(Resource):
@@ -53,6 +70,8 @@ class ConnectionResource(Resource):
     conn_type: str
     description: str | None
     created_at: Instant
+    changed_at: Instant | None
+    changed_by: str | None
     team: str | None
 
 
@@ -102,14 +121,48 @@ def _store(request_client: TheRequestClient) -> SecretStore:
 async def list_variables(
     request_client: TheRequestClient, visible: TheVisible, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[VariableResource]:
-    """Variables by key, without values."""
+    """Variables by key, with values of up to about 4,000 bytes that are no secrets."""
     after, store = decode_cursor(cursor, str) or "", _store(request_client)
 
     async def read(after: str, limit: int) -> list[VariableInfo]:
         return await store.list_variables(after=after, limit=limit)
 
     rows = await seen_page(store.db, visible, "variable", read, lambda row: row.key, after=after, limit=limit + 1)
-    return page_of(VariableResource, rows, limit, lambda row: row.key)
+    return page_of(VariableResource, await _as_seen(store, visible, rows), limit, lambda row: row["key"])
+
+
+@router.get("/variables/{key:path}")
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def one_variable(request_client: TheRequestClient, visible: TheVisible, key: Key) -> VariableResource:
+    """One variable, with its whole value if that is no secret."""
+    store = _store(request_client)
+    await check_seen(store.db, visible, "variable", key)
+    found = await store.variable_info(key)
+    return VariableResource.model_validate((await _as_seen(store, visible, [found], longest=None))[0])
+
+
+async def _as_seen(
+    store: SecretStore, visible: Visible, rows: Sequence[VariableInfo], *, longest: int | None = _LONGEST_IN_LIST
+) -> list[dict[str, Any]]:
+    """Variables as the sender may see them."""
+    person = visible.person
+    readable = {row.key for row in rows if max(person.role, person.rights.on_team(row.team)) >= Role.EDITOR}
+    open_ones = [row.key for row in rows if row.key in readable and not row.is_secret]
+    shown = await store.shown_variables(open_ones, longest=longest)
+
+    def seen(row: VariableInfo) -> tuple[str | None, str | None]:
+        if row.key not in readable:
+            return None, "role"
+        if row.is_secret:
+            return None, "secret"
+        found = shown.get(row.key)
+        if found is None:
+            return None, "long"
+        if found.value is None:
+            return None, "unreadable"
+        return found.value, None if found.is_whole else "secret"
+
+    return [asdict(row) | dict(zip(("value", "hidden"), seen(row), strict=True)) for row in rows]
 
 
 @router.put("/variables/{key:path}")
@@ -119,7 +172,7 @@ async def set_variable(
 ) -> Stored:
     """Store a variable."""
     await check_editable(request_client.db, visible, "variable", key, is_new=True, team=body.team)
-    values = {key: VariableValue(body.value, body.description)}
+    values = {key: VariableValue(body.value, body.description, body.is_secret)}
     changes = await _store(request_client).set_variables(
         values, existing=existing, requested_by=visible.person.requested_by, team=body.team
     )

@@ -6,13 +6,13 @@ import { useEffect, useRef, useState } from "./html.js";
 const KEY = "aiosched.drafts";
 // Names of secrets, as the server knows them (core/values/masking.py), here also within the text of JSON.
 const WORDS =
-  "passw|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie|(^|_)pwd(_|$)" +
+  "pass_?w|passphrase|passcode|secret|token|credential|authorization|keyfile_dict|service_account|cookie" +
+  "|(^|_)pwd(_|$)|(^|_)pass(_phrase|_code|_key)?$" +
   "|(api|access|account|private|encryption|signing|shared|fernet|master|ssh)_?keys?(_|$)";
 const SENSITIVE = new RegExp(WORDS, "i");
 
 /** @param {string} name */
-const isSensitive = (name) =>
-  SENSITIVE.test(name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").replace(/[\s.-]/g, "_"));
+const isSensitive = (name) => SENSITIVE.test(name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").replace(/\W/g, "_"));
 
 /**
  * Whether a text has a field of such a name, as JSON has, or an address with a password.

@@ -4,11 +4,11 @@ import { at, put, remove } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
 import { onlyIf } from "../../parts/condition.js";
 import { useList, useResource } from "../../lib/resources.js";
-import { Card, Empty, Notice, Tag, When } from "../../parts/basics.js";
+import { Card, Empty, Notice, Tag } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
-import { Input, itemActions } from "./fields.js";
+import { Changed, Input, itemActions } from "./fields.js";
 
 export function Connections() {
   /** @type {List<Api["ConnectionResource"]>} */
@@ -22,7 +22,7 @@ export function Connections() {
     { head: "Type", cell: (c) => html`<${Tag}>${c.conn_type}<//>` },
     { head: "Description", cell: (c) => c.description || html`<span class="faint">–</span>` },
     { head: "Team", cell: (c) => c.team ?? html`<span class="faint">–</span>` },
-    { head: "Created", cell: (c) => html`<${When} at=${c.created_at} ago />` },
+    { head: "Changed", cell: (c) => html`<${Changed} item=${c} kind="connection" name=${c.conn_id} />` },
     { head: "", cell: (c) => itemActions(c, c.conn_id, setOpen) },
   ];
   const close = () => setOpen(null);

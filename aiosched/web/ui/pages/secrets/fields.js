@@ -1,5 +1,7 @@
 // Shared by the lists of variables and connections.
 import { html } from "../../lib/html.js";
+import { may } from "../../lib/api.js";
+import { Link, When } from "../../parts/basics.js";
 import { Allowed } from "../../parts/facts.js";
 
 /**
@@ -34,13 +36,14 @@ export function Input({ draft, set, name, words, help, ...rest }) {
  * @param {Item} item
  * @param {string} name
  * @param {(open: Open<Item>) => void} open
+ * @param {"Edit" | "Replace"} [verb]
  * @returns {Content}
  */
-export const itemActions = (item, name, open) => html`
+export const itemActions = (item, name, open, verb = "Replace") => html`
   <${Allowed} role="editor" quiet>
     <span class="row near">
-      <button class="button small" onClick=${() => open(["set", item])} aria-label=${`Replace ${name}`}>
-        Replace …
+      <button class="button small" onClick=${() => open(["set", item])} aria-label=${`${verb} ${name}`}>
+        ${verb} …
       </button>
       <button
         class="button small danger"
@@ -51,4 +54,23 @@ export const itemActions = (item, name, open) => html`
       </button>
     </span>
   <//>
+`;
+
+/**
+ * When something was changed last and by whom; for administrators with a link to all of its changes.
+ * @param {{ item: { created_at: string, changed_at: string | null, changed_by: string | null },
+ *   kind: "variable" | "connection", name: string }} props
+ */
+export const Changed = ({ item, kind, name }) => html`
+  <${When} at=${item.changed_at ?? item.created_at} ago />
+  ${item.changed_by && html`<span class="soft"> by ${item.changed_by}</span>`}
+  ${may("admin") && html`
+    ${" "}
+    <${Link}
+      to=${`/audit?${new URLSearchParams({ about: kind, object: name })}`}
+      aria-label=${`History of ${name}`}
+    >
+      History
+    <//>
+  `}
 `;

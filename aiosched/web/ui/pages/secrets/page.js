@@ -1,4 +1,4 @@
-// Variables and connections. Their values are write-only: they are never shown.
+// Variables and connections. Secrets are write-only: they are never shown.
 import { html } from "../../lib/html.js";
 import { may } from "../../lib/api.js";
 import { query } from "../../lib/router.js";
@@ -12,7 +12,7 @@ export function Secrets() {
   return html`
     <${Page}
       title="Variables and connections"
-      lead="Values are stored encrypted and never shown, neither here nor in the API."
+      lead="Stored encrypted. Secrets and connections are never shown; other values only to editors."
     >
       <${Tabs}
         tabs=${[

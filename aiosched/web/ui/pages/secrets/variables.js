@@ -3,18 +3,35 @@ import { html, useState } from "../../lib/html.js";
 import { at, put, remove } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
 import { onlyIf } from "../../parts/condition.js";
-import { useList } from "../../lib/resources.js";
-import { Card, Empty, When } from "../../parts/basics.js";
-import { Confirm, commandLine } from "../../parts/dialog.js";
+import { useList, useResource } from "../../lib/resources.js";
+import { Card, Empty, Shown } from "../../parts/basics.js";
+import { diffOf } from "../../lib/lines.js";
+import { Diff } from "../../parts/diff.js";
+import { Confirm, Dialog, commandLine } from "../../parts/dialog.js";
 import { Allowed } from "../../parts/facts.js";
 import { Table } from "../../parts/table.js";
-import { Input, itemActions } from "./fields.js";
+import { Changed, Input, itemActions } from "./fields.js";
 
-const hidden = () => html`
-  <span class="faint" title="Stored, never shown">
-    ••••••
-  </span>
-`;
+/** @type {Record<string, string>} */
+const HIDDEN = {
+  role: "Values are for the role editor",
+  secret: "A secret: stored, never shown",
+  unreadable: "No key of this server decrypts it",
+};
+
+/** @param {{ variable: Api["VariableResource"] }} props */
+const Value = ({ variable: { value, hidden } }) =>
+  hidden === "long" ? html`
+    <span class="faint">long: see Edit</span>
+  ` : value === null ? html`
+    <span class="faint" title=${HIDDEN[hidden ?? ""]}>
+      ${hidden === "unreadable" ? "not readable" : "••••••"}
+    </span>
+  ` : html`
+    <code class="value" title=${value}>
+      ${value}
+    </code>
+  `;
 
 export function Variables() {
   /** @type {List<Api["VariableResource"]>} */
@@ -25,11 +42,11 @@ export function Variables() {
   /** @type {Column<Api["VariableResource"]>[]} */
   const columns = [
     { head: "Key", cell: (v) => html`<code>${v.key}</code>` },
-    { head: "Value", cell: hidden },
+    { head: "Value", cell: (v) => html`<${Value} variable=${v} />` },
     { head: "Description", cell: (v) => v.description || html`<span class="faint">–</span>` },
     { head: "Team", cell: (v) => v.team ?? html`<span class="faint">–</span>` },
-    { head: "Created", cell: (v) => html`<${When} at=${v.created_at} ago />` },
-    { head: "", cell: (v) => itemActions(v, v.key, setOpen) },
+    { head: "Changed", cell: (v) => html`<${Changed} item=${v} kind="variable" name=${v.key} />` },
+    { head: "", cell: (v) => itemActions(v, v.key, setOpen, isEditable(v) ? "Edit" : "Replace") },
   ];
   const close = () => setOpen(null);
   return html`
@@ -73,27 +90,52 @@ export function Variables() {
   `;
 }
 
+/**
+ * Whether the stored value is in the form to begin with.
+ * @param {Api["VariableResource"] | null} variable
+ */
+const isEditable = (variable) => variable !== null && (variable.hidden === null || variable.hidden === "long");
+
 /** @param {DialogProps & { variable: Api["VariableResource"] | null }} props */
 function VariableDialog({ variable, onClose, onDone }) {
-  const known = { key: variable?.key ?? "", value: "", description: variable?.description ?? "" };
+  /** @type {Resource<Api["VariableResource"]>} */
+  const stored = useResource(variable && isEditable(variable) ? at("variables", variable.key) : null);
+  const now = stored.data.value;
+  if (!isEditable(variable) || now)
+    return html`<${Form} variable=${now ?? variable} onClose=${onClose} onDone=${onDone} />`;
+  return html`
+    <${Dialog} title=${`Edit variable ${variable?.key}`} onClose=${onClose}>
+      <${Shown} of=${stored}>${() => null}<//>
+    <//>
+  `;
+}
+
+/** @param {DialogProps & { variable: Api["VariableResource"] | null }} props */
+function Form({ variable, onClose, onDone }) {
+  const before = isEditable(variable) ? (variable?.value ?? null) : null;
+  const known = {
+    key: variable?.key ?? "",
+    value: before ?? "",
+    description: variable?.description ?? "",
+    is_secret: variable?.is_secret ?? false,
+  };
   const [draft, setDraft] = useDraft(["variable", known.key], known, ["value"]);
   /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
-  const description = draft.description ? ["--description", draft.description] : [];
+  const { key, value, description, is_secret: isSecret } = draft;
+  const words = [
+    ...(description ? ["--description", description] : []),
+    ...(isSecret === known.is_secret ? [] : [isSecret ? "--secret" : "--no-secret"]),
+  ];
+  const isSame = before === value && known.description === description && known.is_secret === isSecret;
   return html`
     <${Confirm}
-      title=${variable ? `Replace variable ${variable.key}` : "New variable"}
+      title=${variable ? `${before === null ? "Replace" : "Edit"} variable ${variable.key}` : "New variable"}
       submitLabel="Save"
-      act=${() =>
-        put(
-          at("variables", draft.key),
-          { value: draft.value, description: draft.description },
-          onlyIf(variable),
-        )
-      }
-      done=${`Variable ${draft.key} saved.`}
-      disabled=${!draft.key || !draft.value}
-      cli=${`${commandLine("variables", "set", draft.key || "KEY", "-", ...description)} < file`}
+      act=${() => put(at("variables", key), { value, description, is_secret: isSecret }, onlyIf(variable))}
+      done=${`Variable ${key} saved.`}
+      disabled=${!key || !value || isSame}
+      cli=${`${commandLine("variables", "set", key || "KEY", "-", ...words)} < file`}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -116,15 +158,26 @@ function VariableDialog({ variable, onClose, onDone }) {
           rows="4"
           autocomplete="off"
           spellcheck="false"
-          value=${draft.value}
+          value=${value}
           onInput=${(e) => set({ value: e.target.value })}
         />
         <span class="help">
-          Text or JSON. Replaces the stored value; it cannot be read back here. For an empty one:${" "}
-          <code>${commandLine("variables", "set", draft.key || "KEY")} ''</code>
+          Text or JSON.
+          ${variable && before === null && " Replaces the stored value, which cannot be read back here."} For an
+          empty one: <code>${commandLine("variables", "set", key || "KEY")} ''</code>
         </span>
       </div>
+      ${before !== null && before !== value && html`<${Diff} text=${diffOf(before, value)} choose=${false} />`}
       <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
+      <div class="field">
+        <label class="row near">
+          <input type="checkbox" checked=${isSecret} onChange=${(e) => set({ is_secret: e.target.checked })} />A
+          secret: never shown
+        </label>
+        <span class="help">
+          With a word such as password, token or api_key in its name it is one in any case.
+        </span>
+      </div>
     <//>
   `;
 }

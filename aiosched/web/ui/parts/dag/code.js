@@ -6,6 +6,7 @@ import { useResource } from "../../lib/resources.js";
 import { query, setQuery } from "../../lib/router.js";
 import { instant } from "../../lib/time.js";
 import { Card, Empty, Shown } from "../basics.js";
+import { Diff } from "../diff.js";
 
 const MAX_LINES = 20_000; // lines shown
 
@@ -225,41 +226,3 @@ const ModuleChange = ({ change: { name, change, diff, why } }) => html`
     ${diff ? html`<${Diff} text=${diff} />` : html`<p class="soft">${why ?? "Nothing that lines show."}</p>`}
   </details>
 `;
-
-/**
- * A unified diff with the line numbers of both sides.
- * @param {{ text: string }} props
- */
-function Diff({ text }) {
-  let one = 0;
-  let two = 0;
-  const lines = text.split("\n").map((line) => {
-    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
-    if (hunk) {
-      one = Number(hunk[1]);
-      two = Number(hunk[2]);
-      return ["hunk", "", "", line];
-    }
-    if (line.startsWith("---") || line.startsWith("+++")) return ["hunk", "", "", line];
-    if (line.startsWith("+")) return ["plus", "", two++, line];
-    if (line.startsWith("-")) return ["minus", one++, "", line];
-    return ["", one++, two++, line];
-  });
-  return html`
-    <div class="scroll code diff" tabindex="0" role="group" aria-label="Changes">
-      <table>
-        <tbody>
-          ${lines.map(([kind, a, b, line], i) => html`
-            <tr key=${i} class=${kind}>
-              <td class="no">${a}</td>
-              <td class="no">${b}</td>
-              <td>
-                <code>${line}</code>
-              </td>
-            </tr>
-          `)}
-        </tbody>
-      </table>
-    </div>
-  `;
-}
