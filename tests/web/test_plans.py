@@ -109,6 +109,7 @@ PATHS: Final = (
     "dags/sales/runs/r77/tasks/load/why",
     "dags/sales/versions",
     "dags/sales/versions/1",
+    "dags/sales/versions/1/runs",
     "dags/sales/versions/1/module?name=helper.py",
     "dags/sales/versions/1/diff/1",
     "dags/sales/tasks",
@@ -190,6 +191,7 @@ PATHS: Final = (
     "metrics/summary",
     "settings",
     "variables",
+    "variables/region",
     "connections",
     "connection-types",
     "users",
@@ -239,6 +241,7 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
         for statement in _HISTORY:
             await conn.execute(statement, *([RUNS] if "$1" in statement else []))
         await insert(conn, "pool", {"name": "etl", "slots": 3})
+        await insert(conn, "variable", {"key": "region", "value": ""})
         await conn.execute(
             "INSERT INTO backfill (dag_id, partition, from_date, to_date) VALUES ('sales', 1, now(), now())"
         )

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -58,6 +58,21 @@ VERSION: Final = """
       FROM dag_version
      WHERE dag_id = $1 AND ($2::int IS NULL OR number = $2) ORDER BY number DESC LIMIT 1
 """
+
+
+RUNS_LOOKED_AT: Final = 1_000
+# Index: ix_dag_run_dag_id_id, backwards.
+RUNS_OF_VERSION: Final = """
+    SELECT r.run_id, r.run_type, r.state, r.logical_date, r.run_after
+      FROM (SELECT * FROM dag_run WHERE dag_id = $1 ORDER BY id DESC LIMIT $3) AS r
+      JOIN dag_version AS v ON v.id = r.version_id WHERE v.number = $2 ORDER BY r.id DESC
+"""
+
+
+async def runs_of_version(db: Database, dag_id: str, number: int) -> list[Any]:
+    """The runs of a version among the newest `RUNS_LOOKED_AT` of the DAG, the newest first."""
+    async with db.acquire() as conn:
+        return list(await conn.fetch(RUNS_OF_VERSION, dag_id, number, RUNS_LOOKED_AT))
 
 
 async def list_versions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import msgspec
@@ -11,15 +12,18 @@ from pydantic import BaseModel
 
 from aiosched.core.graph.secret_params import hide_defaults
 from aiosched.core.graph.spec import DagSpec, TaskSpec
+from aiosched.core.values.states import RunState, RunType
 from aiosched.db.queries import version_queries
 from aiosched.db.queries.version_queries import get_version
 from aiosched.db.statements import module_sources
-from aiosched.web.api.base.models import Instant, Name, Resource
+from aiosched.web.api.base.models import Instant, Name, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.etags import RARELY
+from aiosched.web.views.commit_links import commit_link
 from aiosched.web.views.line_diff import unified
+from aiosched.web.views.structure_changes import structure_changes
 from aiosched.web.views.version_changes import (
     NOT_KEPT,
     Change,
@@ -38,7 +42,8 @@ class Version(Resource):
     """A version in a list. `source_hash` covers the file and all that it imports (null: unknown).
 
     `bundle` is the bundle that has the file (null: the DAGs folder). Runs keep the code of `bundle_version`, a commit
-    or a hash of the content; null: they run the newest code.
+    or a hash of the content; null: they run the newest code. `commit_url` is the page of that commit at the host of its
+    repository, if it has one.
     """
 
     number: int
@@ -48,6 +53,29 @@ class Version(Resource):
     source_hash: str | None
     bundle: str | None
     bundle_version: str | None
+    commit_url: str | None = None
+
+
+class VersionRun(Resource):
+    """A run of a version."""
+
+    run_id: str
+    run_type: Stored[RunType]
+    state: Stored[RunState]
+    logical_date: Instant | None
+    run_after: Instant
+
+
+class VersionRuns(BaseModel):
+    """The runs of a version among the newest `looked_at` of the DAG: `number` and `failed` of them, the newest first.
+
+    `runs` are the newest 20.
+    """
+
+    runs: list[VersionRun]
+    number: int
+    failed: int
+    looked_at: int
 
 
 class VersionDetails(Version):
@@ -79,8 +107,17 @@ class ModuleChange(Resource):
     why: str | None
 
 
+class StructureChangeResource(Resource):
+    """A difference of structure: `about` is a task, a param, the schedule …, `words` says what is different."""
+
+    about: str
+    words: str
+
+
 class Difference(BaseModel):
     """The differences between two versions as unified diffs; empty without differences.
+
+    `structure` is what the serialized DAGs do not have in common, in words.
 
     `source_changed`: whether the DAG's own file differs, also where the diff shows nothing of it; null: unknown.
     `modules` are imported from the DAGs folder, and changed, added or removed; `modules_known` is false if that of one
@@ -93,6 +130,7 @@ class Difference(BaseModel):
     modules: list[str]
     modules_known: bool
     module_changes: list[ModuleChange]
+    structure: list[StructureChangeResource]
 
 
 class TaskDefinition(BaseModel):
@@ -132,7 +170,25 @@ async def list_versions(
     """Versions, newest first."""
     before = decode_cursor(cursor, int)
     rows = await version_queries.list_versions(request_client.db, dag_id, before=before, limit=limit + 1)
-    return page_of(Version, rows, limit, lambda row: row.number)
+    urls = {bundle.name: bundle.url for bundle in request_client.settings.dags.bundles if bundle.kind == "git"}
+    linked = [asdict(row) | {"commit_url": commit_link(urls.get(row.bundle or ""), row.bundle_version)} for row in rows]
+    return page_of(Version, linked, limit, lambda row: row["number"])
+
+
+@router.get("/dags/{dag_id}/versions/{number}/runs", dependencies=[RARELY])
+@allow(Role.VIEWER, RoleScope.DAG)
+async def runs_of_version(request_client: TheRequestClient, dag_id: Name, number: Number) -> VersionRuns:
+    """Which of the newest runs of the DAG have this version."""
+    rows = await version_queries.runs_of_version(request_client.db, dag_id, number)
+    failed = sum(row["state"] == RunState.FAILED for row in rows)
+    return VersionRuns.model_validate(
+        {
+            "runs": [dict(row) for row in rows[:20]],
+            "number": len(rows),
+            "failed": failed,
+            "looked_at": version_queries.RUNS_LOOKED_AT,
+        }
+    )
 
 
 @router.get("/dags/{dag_id}/versions/{number}", dependencies=[RARELY])
@@ -170,6 +226,10 @@ async def difference(request_client: TheRequestClient, dag_id: Name, number: Num
             spec=unified(_pretty(one.spec), _pretty(two.spec), names),
             modules=[change.name for change in changes],
             modules_known=one.sources is not None and two.sources is not None,
+            structure=[
+                StructureChangeResource(about=about, words=words)
+                for about, words in structure_changes(hide_defaults(one.spec), hide_defaults(two.spec))
+            ],
             module_changes=[ModuleChange.model_validate(each) for each in compared(changes, texts, names)],
         )
     )

@@ -622,6 +622,8 @@ export interface components {
     /**
      * @description The differences between two versions as unified diffs; empty without differences.
      *
+     *     `structure` is what the serialized DAGs do not have in common, in words.
+     *
      *     `source_changed`: whether the DAG's own file differs, also where the diff shows nothing of it; null: unknown.
      *     `modules` are imported from the DAGs folder, and changed, added or removed; `modules_known` is false if that of one
      *     version is unknown.
@@ -633,6 +635,7 @@ export interface components {
       source: string;
       source_changed: boolean | null;
       spec: string;
+      structure: components["schemas"]["StructureChangeResource"][];
     };
     /**
      * @description Which way to follow the edges.
@@ -1777,6 +1780,11 @@ export interface components {
       change: "created" | "changed" | "unchanged" | "skipped";
       name: string;
     };
+    /** @description A difference of structure: `about` is a task, a param, the schedule …, `words` says what is different. */
+    StructureChangeResource: {
+      about: string;
+      words: string;
+    };
     /** @description The content of the first page. */
     Summary: {
       attention: components["schemas"]["Attention"][];
@@ -2088,11 +2096,13 @@ export interface components {
      * @description A version in a list. `source_hash` covers the file and all that it imports (null: unknown).
      *
      *     `bundle` is the bundle that has the file (null: the DAGs folder). Runs keep the code of `bundle_version`, a commit
-     *     or a hash of the content; null: they run the newest code.
+     *     or a hash of the content; null: they run the newest code. `commit_url` is the page of that commit at the host of its
+     *     repository, if it has one.
      */
     Version: {
       bundle: string | null;
       bundle_version: string | null;
+      commit_url?: string | null;
       content_hash: string;
       created_at: string;
       file: string | null;
@@ -2107,6 +2117,7 @@ export interface components {
     VersionDetails: {
       bundle: string | null;
       bundle_version: string | null;
+      commit_url?: string | null;
       content_hash: string;
       created_at: string;
       file: string | null;
@@ -2119,6 +2130,27 @@ export interface components {
       spec: {
         [key: string]: unknown;
       };
+    };
+    /** @description A run of a version. */
+    VersionRun: {
+      logical_date: string | null;
+      run_after: string;
+      run_id: string;
+      /** @description A newer aiosched may have stored another value. */
+      run_type: components["schemas"]["RunType"] | string;
+      /** @description A newer aiosched may have stored another value. */
+      state: components["schemas"]["RunState"] | string;
+    };
+    /**
+     * @description The runs of a version among the newest `looked_at` of the DAG: `number` and `failed` of them, the newest first.
+     *
+     *     `runs` are the newest 20.
+     */
+    VersionRuns: {
+      failed: number;
+      looked_at: number;
+      number: number;
+      runs: components["schemas"]["VersionRun"][];
     };
     /** @description A request that is stored and waits for a scheduler: see `/commands/{command}`. */
     Waiting: {

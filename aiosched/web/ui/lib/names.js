@@ -1,5 +1,6 @@
 // Names and paths of task instances.
 import { path } from "./router.js";
+import { dayAndTime } from "./time.js";
 
 /** @typedef {{ dag_id: string, run_id: string, task_id: string, map_index: number }} TaskPlace */
 
@@ -33,8 +34,21 @@ export const taskPath = ({ dag_id, run_id, task_id, map_index }) =>
   path("dags", dag_id, "runs", run_id, "tasks", task_id) + (map_index >= 0 ? `?map_index=${map_index}` : "");
 
 /**
- * A number with its noun: `1 slot`, `2 slots`.
+ * A run as people speak of it: `26 Nov, 23:00 · scheduled`.
+ * @param {{ logical_date: string | null, run_after: string, run_type: string }} run
+ */
+export const runTitle = (run) =>
+  `${dayAndTime(run.logical_date ?? run.run_after)} · ${run.run_type.replaceAll("_", " ")}`;
+
+/**
+ * A number with separators: `48,125`.
+ * @param {number} number
+ */
+export const numeral = (number) => number.toLocaleString("en");
+
+/**
+ * A number with its noun: `1 slot`, `2,000 slots`.
  * @param {number} number
  * @param {string} noun
  */
-export const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+export const counted = (number, noun) => `${numeral(number)} ${noun}${number === 1 ? "" : "s"}`;

@@ -36,6 +36,20 @@ export function instant(value, { ms = false } = {}) {
   return ms ? `${text}.${pad(part("Milliseconds"), 3)}` : text;
 }
 
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/**
+ * `26 Nov, 23:00` in the selected zone; with seconds that are not 0, and with the year if it is not this one.
+ * @param {string | null | undefined} value
+ */
+export function dayAndTime(value) {
+  if (!value) return "";
+  const [day, clock] = instant(value).split(" ");
+  const [year, month, date] = day.split("-");
+  const isThisYear = year === instant(now.value).slice(0, 4);
+  return `${Number(date)} ${MONTHS[Number(month) - 1]}${isThisYear ? "" : ` ${year}`}, ${clock.replace(/:00$/, "")}`;
+}
+
 /**
  * The first instant of a day of the selected zone, such as `2026-11-20`, for the API; with `after`, of a day so many
  * days later. Undefined for none.

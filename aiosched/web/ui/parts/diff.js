@@ -32,6 +32,12 @@ const Together = ({ rows }) => html`
 /** @param {{ rows: Row[] }} props */
 const Sides = ({ rows }) => html`
   <table class="sides">
+    <colgroup>
+      <col class="no" />
+      <col />
+      <col class="no" />
+      <col />
+    </colgroup>
     <tbody>
       ${pairsOf(rows).map(([one, two], i) =>
         one?.kind === "hunk" ? html`

@@ -3,9 +3,10 @@ import { html, useMemo } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { highlight } from "../../lib/python.js";
 import { useResource } from "../../lib/resources.js";
-import { query, setQuery } from "../../lib/router.js";
+import { counted, numeral, runTitle } from "../../lib/names.js";
+import { path, query, setQuery } from "../../lib/router.js";
 import { instant } from "../../lib/time.js";
-import { Card, Empty, Shown } from "../basics.js";
+import { Card, Empty, Link, Shown, State } from "../basics.js";
 import { Diff } from "../diff.js";
 
 const MAX_LINES = 20_000; // lines shown
@@ -37,7 +38,12 @@ function Code({ dagId, versions }) {
     </option>
   `);
   const what = query.value.what === "spec" ? "spec" : "source";
-  const { file, bundle, bundle_version: code } = versions.find((one) => one.number === chosen) ?? {};
+  const {
+    file,
+    bundle,
+    bundle_version: code,
+    commit_url: url,
+  } = versions.find((one) => one.number === chosen) ?? {};
   return html`
     <div class="stack">
       <div class="row">
@@ -57,7 +63,7 @@ function Code({ dagId, versions }) {
           compared with${" "}
           <select class="input" value=${against ?? ""} onChange=${(e) => setQuery({ against: e.target.value })}>
             <option value="">nothing</option>
-            ${options}
+            ${options.filter((_, i) => versions[i].number !== chosen)}
           </select>
         </label>
         ${against !== null && html`
@@ -74,7 +80,8 @@ function Code({ dagId, versions }) {
           </label>
         `}
       </div>
-      ${code && html`<${FixedCode} bundle=${bundle} code=${code} />`}
+      ${code && html`<${FixedCode} bundle=${bundle} code=${code} url=${url} />`}
+      <${RunsOf} key=${chosen} dagId=${dagId} version=${chosen} />
       <${Card} plain title=${file ?? `Version ${chosen}`}>
         ${against !== null && against !== chosen ? html`
           <${Difference} dagId=${dagId} from=${against} to=${chosen} what=${what} />
@@ -86,8 +93,34 @@ function Code({ dagId, versions }) {
   `;
 }
 
-/** @param {{ bundle: string | null, code: string }} props */
-const FixedCode = ({ bundle, code }) => html`
+/** @param {{ dagId: string, version: number }} props */
+function RunsOf({ dagId, version }) {
+  /** @type {Resource<Api["VersionRuns"]>} */
+  const found = useResource(at("dags", dagId, "versions", version, "runs"), {}, { kinds: ["run"] });
+  const data = found.data.value;
+  if (!data) return null;
+  if (!data.number) return html`<p class="soft">None of the DAG's newest ${numeral(data.looked_at)} runs ran it.</p>`;
+  const words = `${counted(data.number, "run")} of this version${data.failed ? `, ${data.failed} failed` : ""}`;
+  return html`
+    <details class="folded">
+      <summary>${words}</summary>
+      <ul class="plain stack tight">
+        ${data.runs.map((run) => html`
+          <li key=${run.run_id} class="row near">
+            <${State} name=${run.state} bare />
+            <${Link} to=${path("dags", dagId, "runs", run.run_id)}>${runTitle(run)}<//>
+          </li>
+        `)}
+      </ul>
+      ${data.number > data.runs.length && html`
+        <p class="soft">and ${counted(data.number - data.runs.length, "older one")}</p>
+      `}
+    </details>
+  `;
+}
+
+/** @param {{ bundle: string | null, code: string, url: string | null | undefined }} props */
+const FixedCode = ({ bundle, code, url }) => html`
   <p class="soft">
     Runs of this version keep the code of${" "}
     ${bundle ? html`
@@ -95,7 +128,15 @@ const FixedCode = ({ bundle, code }) => html`
     ` : (
       "the DAGs folder"
     )}${" "}
-    at <code title=${code}>${code.slice(0, 12)}</code>.
+    at${" "}
+    ${url ? html`
+      <a href=${url} target="_blank" rel="noreferrer" title=${code}>
+        <code>${code.slice(0, 12)}</code>
+      </a>
+    ` : html`
+      <code title=${code}>${code.slice(0, 12)}</code>
+    `}
+    .
   </p>
 `;
 
@@ -207,6 +248,7 @@ function Difference({ dagId, from, to, what }) {
   return html`
     <${Shown} of=${found} lines=${8}>
       ${(data) => html`
+        <${Structure} changes=${data.structure} />
         ${data[what] ? html`<${Diff} text=${data[what]} />` : html`<${Empty} title=${unchangedWords(what, data)} />`}
         ${what === "source" &&
           data.module_changes.map((/** @type {Api["ModuleChange"]} */ one) => html`
@@ -216,6 +258,23 @@ function Difference({ dagId, from, to, what }) {
     <//>
   `;
 }
+
+/** @param {{ changes: Api["StructureChangeResource"][] }} props */
+const Structure = ({ changes }) => html`
+  <div class="body">
+    ${changes.length ? html`
+      <ul class="plain stack tight" aria-label="Changes of the structure">
+        ${changes.map(({ about, words }, i) => html`
+          <li key=${i}>
+            <b>${about}</b> ${words}
+          </li>
+        `)}
+      </ul>
+    ` : html`
+      <p class="soft">Tasks, edges, schedule and params are the same.</p>
+    `}
+  </div>
+`;
 
 /** @param {{ change: Api["ModuleChange"] }} props */
 const ModuleChange = ({ change: { name, change, diff, why } }) => html`
