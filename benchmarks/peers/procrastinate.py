@@ -34,7 +34,7 @@ class Procrastinate:
 
         app = App(connector=PsycopgConnector(conninfo=place.dsn, min_size=4, max_size=_CONNECTIONS))
 
-        @app.task(name="job")
+        @app.task(name="job")  # type: ignore[untyped-decorator]
         async def job(records: str, name: str) -> None:
             body(records, name, "t0000")
             self._left -= 1

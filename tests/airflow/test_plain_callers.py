@@ -220,7 +220,7 @@ async def test_a_plain_method_that_waits_for_a_command_is_stopped_with_it(tmp_pa
         await scheduler.unpause("d")
         run = await scheduler.trigger("d")
         async with asyncio.timeout(PATIENCE):
-            while not (tmp_path / "begun").exists() or [t.state for t in await run.tasks()].count("failed") < 1:
+            while not (tmp_path / "begun").exists() or [t.state for t in await run.tasks()].count("failed") < 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await scheduler.cancel("d", run_id=run.run_id)
         await run.wait()

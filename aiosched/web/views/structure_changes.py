@@ -36,8 +36,7 @@ def structure_changes(one: DagSpec, two: DagSpec) -> list[StructureChange]:
 def _of_dag(one: DagSpec, two: DagSpec) -> Iterator[StructureChange]:
     if one.timetable != two.timetable:
         before, after = one.timetable.summary, two.timetable.summary
-        words = "changed" if before == after else f"{before} → {after}"
-        yield StructureChange("schedule", words)
+        yield StructureChange("schedule", "changed" if before == after else f"{before} → {after}")
     for field in DagSpec.__struct_fields__:
         if field not in _APART and (words := _difference(field, getattr(one, field), getattr(two, field))):
             yield StructureChange("DAG", words)
