@@ -51,7 +51,7 @@ from tests.security.two_teams import (
 from tests.web.logins import PASSWORD
 
 # They say nothing about a team to anybody, or do not end.
-SAY_NOTHING: Final = frozenset({"/openapi.json", "/stream"})
+SAY_NOTHING: Final = frozenset({"/badges", "/openapi.json", "/stream"})
 # Answers without a name of a team, even to those who see everything.
 WITHOUT_NAMES: Final = frozenset(
     {

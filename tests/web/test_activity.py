@@ -56,7 +56,7 @@ async def test_a_run_that_only_waits_is_not_called_slow(
 
     expected = {
         "waits": "run now of sales has not ended after 2 h 18 m: no task of it is at work now",
-        "runs": "sales has been running for 2 h 18 m",
+        "runs": "run now of sales has been running for 2 h 18 m",
     }
     assert slow["words"] == expected[words]
 
@@ -74,7 +74,7 @@ async def test_what_runs_longer_than_usual_needs_attention(db: Database, api: ht
     slow = [one for one in (await api.get("summary")).json()["attention"] if one["kind"] == "slow"]
 
     assert [(one["words"], one["run_id"]) for one in slow] == [
-        ("slow has been running for 2 h 18 m, 38% longer than usual", "now")
+        ("run now of slow has been running for 2 h 18 m, 38% longer than usual", "now")
     ]
 
 

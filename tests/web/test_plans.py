@@ -101,6 +101,7 @@ PATHS: Final = (
     "alerts?is_open=true",
     "alert-rules",
     "alert-silences",
+    "badges",
     "search?q=load",
     "search?q=sales%20r1",
     "dags/sales/next",

@@ -457,6 +457,50 @@ async def test_the_first_page_says_what_needs_somebody(db: Database, api: httpx2
     )
 
 
+async def test_failures_are_one_line_for_each_error_with_its_task(db: Database, api: httpx2.AsyncClient) -> None:
+    for dag_id, reason in (("a", "KeyError: row 17"), ("b", "KeyError: row 4"), ("c", "Timeout"), ("d", None)):
+        version = await add_dag(db, dag_id, tasks=(TaskSpec(task_id="load", operator="op"),))
+        run = await add_run(db, dag_id, version, "r", state="failed", end_date=datetime.now(UTC))
+        await add_task(db, run, 0, "failed", reason=reason)
+
+    found = [one for one in (await api.get("summary")).json()["attention"] if one["kind"] == "failed"]
+
+    words = [(one["words"], one["number"], one["dags"]) for one in found]
+    assert words == [
+        ("2 DAGs failed: KeyError: row 4", 2, ["a", "b"]),
+        ("c failed in load: Timeout", 1, []),
+        ("the last run of d failed", 1, []),
+    ]
+    assert (found[1]["run_id"], found[1]["task_id"]) == ("r", "load")
+
+
+async def test_import_errors_are_one_line_since_the_first_and_alerts_one_that_nobody_has(
+    db: Database, api: httpx2.AsyncClient
+) -> None:
+    for number in range(4):
+        await add_file(db, f"bad{number}.py", error="SyntaxError: x", error_since=NOON + timedelta(hours=number))
+    async with db.acquire() as conn:
+        await conn.execute(
+            "INSERT INTO alert_rule (name, kind, notifier, error, failed_at) "
+            "VALUES ('rule', 'run_late', 'ops', 'HTTP 500', $1)",
+            NOON,
+        )
+        await conn.execute(
+            "INSERT INTO alert (rule_id, subject, text, opened_at, last_at, acknowledged_at) "
+            "SELECT id, s, s || ' is late', $1::timestamptz, $1, CASE s WHEN 'c' THEN $1 END "
+            "FROM alert_rule, unnest('{a,b,c}'::text[]) AS s",
+            NOON,
+        )
+
+    found = {one["kind"]: one for one in (await api.get("summary")).json()["attention"]}
+
+    assert found["import_error"]["words"] == "4 DAG files cannot be imported: bad0.py, bad1.py, bad2.py, …"
+    assert found["import_error"]["since"] == "2026-11-20T12:00:00Z"
+    assert found["alert"]["words"] == "2 alerts are open, the newest: b is late"
+    assert found["undelivered"]["words"] == "messages of the alert rule rule do not arrive: HTTP 500"
+    assert (await api.get("badges")).json() == {"inputs": 0, "alerts": 3, "import_errors": 4}
+
+
 async def test_the_timeline_has_past_and_coming_runs(db: Database, api: httpx2.AsyncClient) -> None:
     now = datetime.now(UTC)
     version = await add_dag(db, "sales", next_dagrun_create_after=now + timedelta(hours=1))

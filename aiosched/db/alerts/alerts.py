@@ -274,6 +274,11 @@ LIST: Final = ScopedStatement.of(
 """,
     "cardinality(a.dag_ids) > 0 AND a.dag_ids <@ ?::text[]",
 )
+# Index: uq_alert_open.
+COUNT_OPEN: Final = ScopedStatement.of(
+    "SELECT count(*)::int FROM (SELECT FROM alert AS a WHERE a.recovered_at IS NULL [seen] LIMIT $1) AS found",
+    "cardinality(a.dag_ids) > 0 AND a.dag_ids <@ ?::text[]",
+)
 GET: Final = f"SELECT {_SHOWN} FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id WHERE a.id = $1"
 # Guard: the first one's name stays.
 ACKNOWLEDGE: Final = """
@@ -292,6 +297,12 @@ async def list_alerts(
 
 def _row(row: Any) -> AlertRow:
     return AlertRow(**{**dict(row), "dag_ids": tuple(row["dag_ids"])})
+
+
+async def count_open(conn: DatabaseConnection, *, limit: int, seen: Seen) -> int:
+    """The number of open alerts, at most `limit`."""
+    ((number,),) = await COUNT_OPEN.fetch(conn, limit, seen=seen)
+    return int(number)
 
 
 async def get_alert(conn: DatabaseConnection, number: int) -> AlertRow | None:

@@ -55,6 +55,12 @@ async def list_alerts(
         return await _with_silences(conn, rows, now)
 
 
+async def count_open(db: Database, *, limit: int, seen: Seen = None) -> int:
+    """The number of open alerts, at most `limit`."""
+    async with db.acquire() as conn:
+        return await alerts.count_open(conn, limit=limit, seen=seen)
+
+
 async def _with_silences(conn: DatabaseConnection, rows: list[AlertRow], now: datetime) -> list[AlertRow]:
     until = await silences.read_silences(conn, {dag_id for row in rows for dag_id in row.dag_ids}, now)
     return [replace(row, silenced_until=until(row.rule_id, row.subject, row.dag_ids)) for row in rows]

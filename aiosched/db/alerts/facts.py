@@ -15,7 +15,9 @@ from aiosched.core.alerts.decision import Fact
 from aiosched.core.alerts.messages import failure_text
 from aiosched.core.alerts.rules import AlertKind, DagLabels
 from aiosched.core.values.durations import duration
+from aiosched.core.values.ids import instance_name
 from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.statements.failed_tasks import failed_tasks
 from aiosched.db.statements.parsers import list_parsers
 from aiosched.db.statements.positions import lost_spans
 from aiosched.db.statements.waiting_runs import NOTHING_AT_WORK, ONLY_WAITS
@@ -23,7 +25,6 @@ from aiosched.db.statements.waiting_runs import NOTHING_AT_WORK, ONLY_WAITS
 MOST: Final = 2_000  # facts of a kind
 _BEFORE: Final = 20  # newest runs of a DAG that say how long one usually takes
 _LEAST: Final = 3  # successes among them
-_TASKS_OF_RUN: Final = 1_000  # of a failed run, in the order of the DAG
 
 Reader = Callable[[DatabaseConnection, datetime, datetime], Awaitable[list[Fact]]]  # since, now
 
@@ -44,35 +45,14 @@ async def _failed(conn: DatabaseConnection, since: datetime, now: datetime) -> l
     ]  # fmt: skip
 
 
-# One failed task instance of each run, among its first ones. Indexes: uq_dag_run_dag_id_run_id; the primary keys of
-# task_instance and version_task.
-FAILED_TASKS: Final = """
-    SELECT r.dag_id, r.run_id, coalesce(t.task_id, 'task ' || ti.task_index) AS task_id, ti.map_index, ti.reason,
-           ti.number
-      FROM unnest($1::text[], $2::text[]) AS wanted (dag_id, run_id)
-      JOIN dag_run AS r ON r.dag_id = wanted.dag_id AND r.run_id = wanted.run_id
-     CROSS JOIN LATERAL (
-           SELECT task_index, map_index, reason, count(*) OVER ()::int AS number
-             FROM (SELECT task_index, map_index, state, reason FROM task_instance WHERE run_id = r.id
-                    ORDER BY task_index, map_index LIMIT $3) AS first
-            WHERE state = 'failed' ORDER BY task_index, map_index LIMIT 1) AS ti
-      LEFT JOIN version_task AS t ON t.version_id = r.version_id AND t.task_index = ti.task_index
-"""
-
-
 async def with_failed_tasks(conn: DatabaseConnection, facts: Collection[Fact]) -> dict[Fact, Fact]:
     """Those that are about failed runs, each with a text that names a failed task and its error."""
     runs = {(fact.subject, fact.run_id): fact for fact in facts if fact.kind is AlertKind.RUN_FAILED and fact.run_id}
-    if not runs:
-        return {}
     found = {}
-    for row in await conn.fetch(FAILED_TASKS, *map(list, zip(*runs, strict=True)), _TASKS_OF_RUN):
-        mapped = f"[{row['map_index']}]" if row["map_index"] >= 0 else ""
-        fact = runs[row["dag_id"], row["run_id"]]
-        words = failure_text(
-            row["dag_id"], row["run_id"], f"{row['task_id']}{mapped}", row["reason"], failed=row["number"]
-        )
-        found[fact] = replace(fact, text=words)
+    for run, (first, number) in (await failed_tasks(conn, runs.keys())).items():
+        task = instance_name(first.task_id, first.map_index)
+        words = failure_text(first.dag_id, first.run_id, task, first.reason, failed=number)
+        found[runs[run]] = replace(runs[run], text=words)
     return found
 
 

@@ -140,6 +140,28 @@ LIST: Final = ScopedStatement.of(
 )
 
 
+# Of those that wait, which are few. Indexes: primary keys.
+COUNT_WAITING: Final = ScopedStatement.of(
+    """
+    SELECT count(*)::int FROM (
+        SELECT FROM deferred_trigger AS t
+          JOIN human_input AS h USING (run_id, task_index, map_index)
+          JOIN task_instance AS ti USING (run_id, task_index, map_index)
+          JOIN dag_run AS r ON r.id = t.run_id
+         WHERE t.event IS NULL AND t.error IS NULL AND h.answer IS NULL AND ti.state = 'deferred'
+           AND ti.try_number = h.try_number [seen] LIMIT $1) AS found
+""",
+    "r.dag_id = ANY (?::text[])",
+)
+
+
+async def count_waiting(db: Database, *, limit: int, seen: Seen = None) -> int:
+    """The number of questions that wait for an answer, at most `limit`."""
+    async with db.acquire() as conn:
+        ((number,),) = await COUNT_WAITING.fetch(conn, limit, seen=seen)
+    return int(number)
+
+
 async def list_inputs(
     db: Database,
     *,

@@ -38,6 +38,12 @@ class ParsingSummary:
     seconds: float  # the sum of every file's last parse
 
 
+async def count_import_errors(db: Database) -> int:
+    """The number of files whose last parse failed."""
+    (row,) = await fetch(db, select(func.count()).select_from(dag_file).where(dag_file.c.error.is_not(None)))
+    return int(row[0])
+
+
 async def list_import_errors(db: Database, *, after: str | None = None, limit: int = 100) -> list[ImportErrorRow]:
     """Files whose last parse failed, by name, after the file `after`."""
     query = (

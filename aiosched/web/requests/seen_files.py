@@ -27,6 +27,13 @@ async def seen_import_errors(
     return await _seen(db, visible, read, after, limit)
 
 
+async def count_import_errors(db: Database, visible: Visible, *, limit: int) -> int:
+    """The number of files whose last parse failed, at most `limit`."""
+    if visible.is_whole:
+        return min(await status.count_import_errors(db), limit)
+    return len(await seen_import_errors(db, visible, limit=limit))
+
+
 async def seen_files(
     db: Database, visible: Visible, *, failed: bool | None, after: str | None, limit: int
 ) -> Sequence[FileStatus]:

@@ -2,6 +2,7 @@
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { logInByLink, loginNeeded, me, meError, post, tellTabs, whoAmI } from "./lib/api.js";
 import "./lib/downloads.js";
+import { badgeOf, useBadges } from "./lib/badges.js";
 import { forgetDrafts, hasDrafts } from "./lib/drafts.js";
 import { isStale, streamState } from "./lib/freshness.js";
 import { useKey } from "./lib/keys.js";
@@ -122,7 +123,19 @@ const Foot = () => html`
   </div>
 `;
 
+/** @param {{ to: string }} props */
+function Badge({ to }) {
+  const number = badgeOf(to);
+  return number ? html`
+    <span class="badge">
+      <span class="hidden-text">: </span>
+      ${number >= 100 ? "99+" : number}
+    </span>
+  ` : null;
+}
+
 function Side() {
+  useBadges();
   const path = here.value.path;
   /** @param {string} to */
   const current = (to) =>
@@ -150,6 +163,7 @@ function Side() {
           <a class="item" href=${href(to)} aria-current=${current(to)}>
             <${PageIcon} to=${to} />
             ${label}
+            <${Badge} to=${to} />
           </a>
         `)}
       `)}

@@ -149,9 +149,14 @@ export interface components {
       producers: string[];
       uri: string;
     };
-    /** @description Something that needs attention. */
+    /**
+     * @description Something that needs attention. `dags`: those that failed with one error (at most 20), `number` how many there
+     *     are; `search`: a part of that error that all have.
+     */
     Attention: {
       dag_id?: string | null;
+      /** @default [] */
+      dags: string[];
       /** @enum {string} */
       kind:
         | "scheduler"
@@ -163,10 +168,19 @@ export interface components {
         | "slow"
         | "pool"
         | "callback"
-        | "lost";
+        | "lost"
+        | "input"
+        | "alert"
+        | "undelivered";
+      /** @default -1 */
+      map_index: number;
+      /** @default 1 */
+      number: number;
       pool?: string | null;
       run_id?: string | null;
+      search?: string | null;
       since?: string | null;
+      task_id?: string | null;
       words: string;
     };
     /**
@@ -222,6 +236,12 @@ export interface components {
       state: "running" | "paused" | "completed" | "cancelled";
       to_date: string;
       total: number;
+    };
+    /** @description Questions that wait for an answer, alerts that are open, and DAG files that cannot be imported. */
+    Badges: {
+      alerts: number;
+      import_errors: number;
+      inputs: number;
     };
     /** @description A task instance with its tries, oldest first. */
     Bar: {

@@ -3,35 +3,28 @@ import { isStale } from "../lib/freshness.js";
 import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
+import { badges } from "../lib/badges.js";
 import { ActivityCards } from "../parts/activity.js";
 import { Card, Failure, Link, Loading, Page, When } from "../parts/basics.js";
 import { Timeline } from "../parts/timeline.js";
 
-const WORST_FIRST = {
-  scheduler: 0,
-  lost: 0,
-  quarantine: 1,
-  import_error: 2,
-  failed: 3,
-  paused: 4,
-  late: 5,
-  slow: 6,
-  pool: 7,
-  callback: 8,
-};
-
+/** By urgency: the glyph and colour of each kind. @type {Record<string, [glyph: string, kind: string]>} */
 const KINDS = {
   scheduler: ["✕", "danger"],
   lost: ["✕", "danger"],
-  quarantine: ["✕", "danger"],
-  import_error: ["✕", "danger"],
   failed: ["✕", "danger"],
+  input: ["?", "warn"],
+  undelivered: ["!", "danger"],
+  alert: ["!", "danger"],
+  quarantine: ["✕", "danger"],
+  pool: ["≡", "warn"],
+  import_error: ["✕", "danger"],
   paused: ["‖", "warn"],
   late: ["◔", "warn"],
   slow: ["◷", "warn"],
-  pool: ["≡", "warn"],
   callback: ["!", "warn"],
 };
+const ORDER = Object.keys(KINDS);
 
 /** @type {Record<string, [glyph: string, kind: string, words: string]>} */
 const HEALTH = {
@@ -81,7 +74,7 @@ export function Home() {
       ` : html`
         <${Health} components=${data.components} />
         <${Figures} counts=${data.counts} />
-        <${Attention} items=${data.attention} />
+        <${Attention} items=${data.attention} counts=${data.counts} />
       `}
       <${ActivityCards} />
       <${Timeline} />
@@ -181,12 +174,17 @@ function Figures({ counts }) {
  * @param {Api["Attention"]} one
  * @returns {[to: string, words: string]}
  */
-function remedy({ kind, dag_id, run_id, pool }) {
+function remedy({ kind, dag_id, run_id, pool, number, search }) {
   const dag = dag_id && path("dags", dag_id);
   if (kind === "scheduler") return ["/schedulers", "View schedulers"];
   if (kind === "lost") return ["/runs?order=-start_date", "View runs"];
-  if (kind === "import_error") return ["/import-errors", "View error"];
+  if (kind === "import_error") return ["/import-errors", number > 1 ? "View errors" : "View error"];
   if (kind === "pool") return [`/pools?pool=${encodeURIComponent(pool ?? "")}`, "View pool"];
+  if (kind === "input") return ["/inputs?waiting=true", "Answer"];
+  if (kind === "alert") return ["/alerts", number > 1 ? "View alerts" : "View alert"];
+  if (kind === "undelivered") return ["/alerts?tab=rules", "View rules"];
+  if (kind === "failed" && number > 1 && search)
+    return [`/task-instances?state=failed&reason=${encodeURIComponent(search)}`, "View all"];
   if (kind === "failed" || kind === "slow")
     return dag_id && run_id
       ? [path("dags", dag_id, "runs", run_id), "View run"]
@@ -195,20 +193,86 @@ function remedy({ kind, dag_id, run_id, pool }) {
   return [dag ?? "/dags", "View DAG"];
 }
 
-/** @param {{ items: Api["Attention"][] }} props */
-function Attention({ items }) {
-  const sorted = [...items].sort((a, b) => (WORST_FIRST[a.kind] ?? 9) - (WORST_FIRST[b.kind] ?? 9));
-  if (!sorted.length)
-    return html`
-      <section class="card health" aria-label="Needs attention">
-        <span class="home-quiet good">
-          <i aria-hidden="true">✓</i>
-          <span>
-            <b>All clear.</b> No failed, late or stuck DAGs, none in quarantine, and no import errors.
-          </span>
+/**
+ * The names in an item, each with the path of its page.
+ * @param {Api["Attention"]} one
+ * @returns {[name: string, to: string][]}
+ */
+function namesOf({ dag_id, run_id, task_id, map_index, pool, dags }) {
+  /** @type {[string, string][]} */
+  const found = [];
+  if (pool) found.push([pool, `/pools?pool=${encodeURIComponent(pool)}`]);
+  if (!dag_id || dags.length) return found;
+  found.push([dag_id, path("dags", dag_id)]);
+  if (run_id) found.push([run_id, path("dags", dag_id, "runs", run_id)]);
+  if (run_id && task_id) {
+    const task = path("dags", dag_id, "runs", run_id, "tasks", task_id);
+    found.push(
+      map_index < 0 ? [task_id, task] : [`${task_id}[${map_index}]`, `${task}?map_index=${map_index}`],
+    );
+  }
+  return found;
+}
+
+/**
+ * The words of an item; the first place of each name is a link.
+ * @param {{ one: Api["Attention"] }} props
+ */
+function Words({ one }) {
+  const rest = new Map(namesOf(one));
+  /** @type {Content[]} */
+  const parts = [];
+  for (const word of one.words.split(/(\s+|[:,](?=\s|$))/)) {
+    const name = rest.has(word) ? word : word.replace(/^['"]|['"]$/g, "");
+    const to = rest.get(name);
+    rest.delete(name);
+    parts.push(to ? html`<${Link} to=${to}>${word}<//>` : word);
+  }
+  return html`
+    <span class="what sentence">
+      ${parts}
+      ${one.dags.length > 0 && html`
+        <span class="named">
+          ${one.dags.slice(0, SHOWN).map((dag) => html`
+            <${Link} to=${path("dags", dag)}>${dag}<//>
+          `)}
+          ${one.number > SHOWN && html`<span class="faint">+${one.number - SHOWN}</span>`}
         </span>
-      </section>
-    `;
+      `}
+    </span>
+  `;
+}
+
+const SHOWN = 4; // DAGs of one error
+
+/**
+ * Said when nothing needs somebody: what was looked at, and what was not quite well.
+ * @param {{ counts: Api["Counts"], badges: Api["Badges"] | null }} props
+ */
+function Quiet({ counts, badges }) {
+  const known = badges?.alerts ?? 0;
+  const failed = counts.failed_runs_24h;
+  return html`
+    <section class="card health" aria-label="Needs attention">
+      <span class=${`home-quiet ${isStale.value ? "" : "good"}`}>
+        <i aria-hidden="true">${isStale.value ? "?" : "✓"}</i>
+        <span>
+          <b>${isStale.value ? "Nothing needed attention." : "Nothing needs attention."}</b> No DAG's last run
+          failed, is late or stuck, nothing waits for an answer or is in quarantine, and all files can be
+          imported.
+          ${failed > 0 &&
+            ` ${failed} ${failed === 1 ? "run" : "runs"} of the last 24 hours failed, and a later one did not.`}
+          ${known > 0 && ` ${known} open ${known === 1 ? "alert is" : "alerts are"} acknowledged or silenced.`}
+        </span>
+      </span>
+    </section>
+  `;
+}
+
+/** @param {{ items: Api["Attention"][], counts: Api["Counts"] }} props */
+function Attention({ items, counts }) {
+  if (!items.length) return html`<${Quiet} counts=${counts} badges=${badges.value} />`;
+  const sorted = [...items].sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
   return html`
     <${Card} title="Needs attention" plain actions=${html`<span class="faint">${items.length}</span>`}>
       <ul class="attention">
@@ -220,7 +284,7 @@ function Attention({ items }) {
               <i class=${kind} aria-hidden="true">
                 ${glyph}
               </i>
-              <span class="what">${one.words}</span>
+              <${Words} one=${one} />
               ${one.since && html`
                 <span class="faint nowrap">
                   <${When} at=${one.since} ago />
