@@ -26,7 +26,9 @@ from aiosched.db.crypto.keyring import new_key
 from aiosched.db.server.dsn import address_of
 from aiosched.db.server.engine import Database
 from aiosched.db.server.migrate import migrate
+from aiosched.scheduler.why.why import why
 from tests.conftest import short_folder
+from tests.databases import TEMPLATE, Server, server_at
 from tests.engines.brokers import Redis
 from tests.engines.celery_workers import CeleryWorkers
 from tests.engines.dask_cluster import Cluster
@@ -57,6 +59,7 @@ def {name}():
 RAN = "SELECT count(*) FROM task_instance WHERE state = 'success' AND start_date > to_timestamp($1)"
 HOLDS = "SELECT count(*) FROM scheduler WHERE lease_expires_at > clock_timestamp()"
 END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'aiosched%'"
+SHORT_LEASE = {"AIOSCHED__SCHEDULER__LEASE": "6"}  # a connection that is silent for half of it is given up
 
 
 class Site:
@@ -127,28 +130,41 @@ def cable() -> Iterator[tuple[str, str, tuple[str, ...]]]:
         yield found
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def site(cable: tuple[str, str, tuple[str, ...]], tmp_path: Path) -> AsyncIterator[Site]:
-    here, there, enter = cable
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def near(cable: tuple[str, str, tuple[str, ...]]) -> AsyncIterator[tuple[Postgres, Server]]:
+    """A server on our side of the cable, and who makes databases of it."""
+    here, there, _ = cable
     folder = short_folder()
     postgres = Postgres(folder, listen_addresses=here)
     await postgres.start()
     try:
         with (folder / "pg" / "pg_hba.conf").open("a") as rules:
             rules.write(f"host all all {there}/32 trust\n")
-        await postgres.ask("SELECT pg_reload_conf()")
         await migrate(postgres.dsn)
-        (tmp_path / "dags").mkdir()
-        address = address_of(postgres.dsn)
-        dsn = f"postgresql://postgres@{here}:{address.port}/{address.database}?sslmode=disable"
-        site = Site(tmp_path, postgres, dsn, Wire(enter, int(address.port or 5432)), there)
-        try:
-            yield site
-        finally:
-            await site.stop()
+        with server_at(postgres.dsn) as server:
+            await server.execute("SELECT pg_reload_conf()")
+            yield postgres, server
     finally:
         await postgres.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def site(
+    cable: tuple[str, str, tuple[str, ...]], near: tuple[Postgres, Server], tmp_path: Path
+) -> AsyncIterator[Site]:
+    here, there, enter = cable
+    postgres, server = near
+    postgres.dsn = await server.create(TEMPLATE)
+    (tmp_path / "dags").mkdir()
+    address = address_of(postgres.dsn)
+    dsn = f"postgresql://postgres@{here}:{address.port}/{address.database}?sslmode=disable"
+    site = Site(tmp_path, postgres, dsn, Wire(enter, int(address.port or 5432)), there)
+    try:
+        yield site
+    finally:
+        await site.stop()
+        await server.drop(postgres.dsn)
 
 
 @pytest.fixture
@@ -160,7 +176,7 @@ def figures(request: pytest.FixtureRequest) -> Iterator[list[float]]:
 
 async def test_a_scheduler_whose_connections_are_swallowed_takes_new_ones(site: Site, figures: list[float]) -> None:
     site.write("d")
-    await site.start("--role", "scheduler,parser")
+    await site.start("--role", "scheduler,parser", **SHORT_LEASE)
     await site.until_work_goes_on()
 
     for _ in range(2):
@@ -171,7 +187,7 @@ async def test_a_scheduler_whose_connections_are_swallowed_takes_new_ones(site: 
 @pytest.mark.parametrize("how", ["cut", "lose_answers", "half_open", "reset"])
 async def test_a_scheduler_goes_on_after_its_network_is_back(site: Site, how: str, figures: list[float]) -> None:
     site.write("d")
-    await site.start("--role", "scheduler,parser")
+    await site.start("--role", "scheduler,parser", **SHORT_LEASE)
     await site.until_work_goes_on()
 
     if how == "half_open":  # the server has ended its side, and nobody could be told
@@ -378,21 +394,14 @@ class NearRedis(Redis):
 class EngineSite:
     """A scheduler behind the cable; its engine, that engine's worker and the worker API are on this side."""
 
-    def __init__(self, site: Site, wire: Wire) -> None:
-        self.site, self.wire = site, wire
+    def __init__(self, site: Site, wire: Wire, db: Database) -> None:
+        self.site, self.wire, self.db = site, wire, db
 
     async def says_why(self) -> bool:
-        """Whether `aiosched why` says of a task that waits that its engine cannot be reached."""
+        """Whether it is said of a task that waits that its engine cannot be reached."""
         if not (waiting := await self.site.postgres.ask(WAITS)):
             return False
-        words = ("why", "d", str(waiting[0][0]), "work", "--dsn", self.site.postgres.dsn)
-        asked = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "aiosched", *words),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=os.environ | {"AIOSCHED_HOME": str(self.site.folder / "asks"), "COLUMNS": "1000"},
-        )
-        said = (await asked.communicate())[0].decode()
+        said = "\n".join(gate.detail for gate in (await why(self.db, "d", waiting[0][0], "work")).gates)
         return "celery.broker" in said or ("dask" in said.lower() and "cannot" in said)
 
 
@@ -425,7 +434,8 @@ async def on_engine(site: Site, kind: str) -> AsyncIterator[EngineSite]:
             variables["AIOSCHED__DASK__ADDRESS"], engine_port = cluster.address, cluster.port
         site.write("d")
         await site.start("--role", "scheduler,parser", **variables)
-        yield EngineSite(site, Wire(site.wire.enter, engine_port))
+        async with await Database.open(site.postgres.dsn, application_name="asks") as db:
+            yield EngineSite(site, Wire(site.wire.enter, engine_port), db)
 
 
 @pytest.mark.parametrize("how", ["swallow_present_connections", "lose", "cut", "lose_answers", "reset"])
