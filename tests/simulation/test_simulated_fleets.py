@@ -40,7 +40,7 @@ def test_whatever_happens_to_machines_and_messages_the_promises_hold(first: int)
     assert too_little(seen, CHUNK) == []
 
 
-@pytest.mark.parametrize("seed", [0, 4, 6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 5, 7))])
+@pytest.mark.parametrize("seed", [0, 4, 6])  # the first of those above
 def test_a_fleet_keeps_its_promises(seed: int) -> None:
     plan = make_plan(seed)
 
