@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import uvloop
 
@@ -32,16 +32,15 @@ class Procrastinate:
     async def prepare(self, place: Place) -> AsyncIterator[None]:
         from procrastinate import App, PsycopgConnector
 
-        app = App(connector=PsycopgConnector(conninfo=place.dsn, min_size=4, max_size=_CONNECTIONS))
+        app: Any = App(connector=PsycopgConnector(conninfo=place.dsn, min_size=4, max_size=_CONNECTIONS))
 
-        @app.task(name="job")  # type: ignore[untyped-decorator]
         async def job(records: str, name: str) -> None:
             body(records, name, "t0000")
             self._left -= 1
             if not self._left:
                 self._ended.set()
 
-        self._job = job
+        self._job = app.task(name="job")(job)
         async with app.open_async():
             if not await app.check_connection_async():
                 await app.schema_manager.apply_schema_async()
