@@ -18,7 +18,7 @@ import msgspec
 from aiosched.core.requests.jobs import called, job_behind, with_types
 from aiosched.core.requests.options import options_of_jobs
 from aiosched.core.requests.requests import Trigger
-from aiosched.core.requests.stored import checked, encode
+from aiosched.core.requests.stored import args_of
 from aiosched.db.statements.enqueued import enqueue_triggers
 from aiosched.errors import Refused
 from aiosched.trace_context import current_traceparent
@@ -79,5 +79,5 @@ def traced(request: Trigger) -> Trigger:
 
 
 async def _enqueue(connection: Any, dag_id: str, requests: Sequence[Trigger], *, reason: str | None) -> list[int]:
-    all_args = [encode(checked(request))[1] for request in requests]
+    all_args = [args_of(request) for request in requests]
     return await enqueue_triggers(connection, dag_id, all_args, [request.key for request in requests], reason=reason)

@@ -125,6 +125,7 @@ class ParamsDict(MutableMapping[str, Any]):
     def __init__(self, params: Mapping[str, Any] | None = None, *, owner: str = "") -> None:
         self._owner = owner
         self._params: dict[str, Param] = {}
+        self._secrets: set[str] = set()
         source = params._params if isinstance(params, ParamsDict) else params or {}
         for name, value in source.items():
             self[name] = value
@@ -139,9 +140,11 @@ class ParamsDict(MutableMapping[str, Any]):
             of = f" of {self._owner}" if self._owner else ""
             raise fail(f"Param {name!r}{of}: {problem}", param.origin, kind=ParamError)
         self._params[name] = param
+        (self._secrets.add if holds_secrets(param.schema) else self._secrets.discard)(name)
 
     def __delitem__(self, name: str) -> None:
         del self._params[name]
+        self._secrets.discard(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._params)
@@ -159,7 +162,7 @@ class ParamsDict(MutableMapping[str, Any]):
 
     def secret_names(self) -> list[str]:
         """The names of those that are secrets, or hold some (`format="password"`)."""
-        return [name for name, param in self._params.items() if param.schema and holds_secrets(param.schema)]
+        return [name for name in self._params if name in self._secrets] if self._secrets else []
 
     def dump(self) -> dict[str, Any]:
         """The default values by name."""

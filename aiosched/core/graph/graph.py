@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from aiosched.core.graph.mapping import Mappings, compile_mappings
 from aiosched.core.graph.previous_run import Lookback, compile_lookback
+from aiosched.core.graph.secret_params import holds_secrets
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.graph.weights import WeightRule, effective_weights
@@ -36,6 +37,7 @@ class Graph:
     lookback                         of tasks that depend on the previous run (6); None for a DAG without any
     indirect_dependents              task -> tasks that depend on it without being direct downstreams: after a
                                      setup, after a scope, mapped over it
+    has_secrets                      whether one of its params is a secret, or holds one
     members, group_roots             group id -> all its tasks; those without an upstream in the group
 
     Raises DagError for an unknown upstream, group, trigger or weight rule,
@@ -76,6 +78,7 @@ class Graph:
         self.mappings: Mappings | None = compile_mappings(spec, self.index)
         self.lookback: Lookback | None = compile_lookback(spec.tasks, self.downstream)
         self.indirect_dependents: dict[int, list[int]] = self._compile_indirect_dependents()
+        self.has_secrets: bool = any(holds_secrets(param.json_schema) for param in spec.params.values())
         self.members: dict[str, tuple[int, ...]] = _group_members(spec)
         self.group_roots: dict[str, tuple[int, ...]] = {
             group_id: tuple(index for index in inside if set(inside).isdisjoint(self.upstream[index]))

@@ -165,7 +165,8 @@ class _Check:
             return None if schema is not False else f"{cut_repr(value)} is not allowed"
         plan = self._plans.get(id(schema))
         if plan is None:
-            plan = [(check, schema[keyword]) for keyword, check in _CHECKS.items() if keyword in schema]
+            keywords = sorted(schema.keys() & _CHECKS.keys(), key=_ORDER.__getitem__)
+            plan = [(_CHECKS[keyword], schema[keyword]) for keyword in keywords]
             self._plans[id(schema)] = plan
         self.spend(1 + len(plan))
         for check, argument in plan:
@@ -628,6 +629,7 @@ _CHECKS: Final[Mapping[str, Keyword]] = MappingProxyType(
         "unevaluatedProperties": _other_properties,
     }
 )
+_ORDER: Final = MappingProxyType({keyword: number for number, keyword in enumerate(_CHECKS)})  # of problems
 
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}

@@ -89,6 +89,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = MappingProxyType({verb_of(kind): 
 _ARGUMENTS: Final = MappingProxyType(
     {verb: [each for each in options(kind) if each.name not in OF_EVERY_REQUEST] for verb, kind in REQUESTS.items()}
 )
+_NAMES: Final = MappingProxyType({verb: {each.stored for each in found} for verb, found in _ARGUMENTS.items()})
 
 _NEWER: Final = (
     "If a newer aiosched sent it, send it again when the scheduler of its DAG is upgraded (`aiosched schedulers list`)."
@@ -122,7 +123,7 @@ def decode(verb: str, args: object) -> Request:
         error = Refused(f"{verb}: unusable arguments: a JSON object is needed, not {str(args)[:80]!r}.")
         error.exit_code = 2
         raise error
-    known = {argument.stored for argument in _ARGUMENTS[verb]}
+    known = _NAMES[verb]
     given_too = (name for name, value in args.items() if name not in known and value is not None and value is not False)
     if unknown := ", ".join(sorted(given_too)):
         raise Refused(f"{verb}: unknown arguments: {unknown}; known are {', '.join(sorted(known)) or 'none'}. {_NEWER}")
@@ -134,6 +135,13 @@ def decode(verb: str, args: object) -> Request:
         elif argument.default is NEEDED:
             raise _unusable(verb, argument, "is missing")
     return kind(**given)
+
+
+def args_of(request: Request) -> dict[str, Any]:
+    """The arguments of a request that its owner can read. Raises Refused as `encode` and `decode` do."""
+    verb, args = encode(request)
+    decode(verb, args)
+    return args
 
 
 def checked(request: R) -> R:

@@ -24,6 +24,7 @@ _ESCAPES: Final = re.compile(rb"\\.")
 _ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _LONG_NUMBER: Final = re.compile(rb"\d{19}")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MARK: Final = f'"{MARK}"'.encode()
 _LONG_INTEGER: Final = re.compile(rb"(?<![\d.eE+-])-?\d{19,}(?![\d.eE])")
 
@@ -40,6 +41,8 @@ class JsonProblem(NamedTuple):
 
 def find_problem(value: Any, path: str) -> JsonProblem | None:
     """The first thing that is wrong with a JSON value (dicts, lists, texts, numbers, booleans, None)."""
+    if _is_plain(value, 1):
+        return None
     waiting: list[tuple[Any, str, int]] = [(value, path, 1)]
     while waiting:
         each, where, depth = waiting.pop()
@@ -87,6 +90,22 @@ def _is_deep(text: bytes) -> bool:
     return bool(brackets)
 
 
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether nothing is wrong with a value, without looking for what and where: most values are like that."""
+    kind = type(value)
+    if kind is str:
+        return "\0" not in value and (value.isascii() or _SURROGATE.search(value) is None)
+    if kind is int:
+        return bool(LEAST_INTEGER <= value <= MOST_INTEGER)
+    if kind is dict:
+        return depth <= MOST_DEPTH and all(
+            type(key) is str and _is_plain(key, depth) and _is_plain(item, depth + 1) for key, item in value.items()
+        )
+    if kind is list or kind is tuple:
+        return depth <= MOST_DEPTH and all(_is_plain(item, depth + 1) for item in value)
+    return value is None or kind is bool or (kind is float and math.isfinite(value))
+
+
 def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -101,7 +120,7 @@ def _problem_of(value: Any, depth: int) -> str | None:
         case str():
             if "\0" in value:
                 return "has a NUL character, which cannot be stored: remove it"
-            if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            if not value.isascii() and _SURROGATE.search(value) is not None:
                 return "has half of a surrogate pair, which is not Unicode: decode or replace it"
         case bool() | None:
             pass

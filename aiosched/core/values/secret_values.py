@@ -12,6 +12,7 @@ Elsewhere: which params are secrets (core/graph/secret_params.py), encrypting (d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from aiosched.core.values.masking import MASK, secrets
 from aiosched.errors import AioschedError
 
 MARK: Final = "$secret"
+_SCALARS: Final = frozenset({NoneType, bool, int, float, str})  # what most values are, and no secret
 
 
 def marked(value: Any) -> dict[str, Any]:
@@ -29,11 +31,15 @@ def marked(value: Any) -> dict[str, Any]:
 
 def is_marked(value: Any) -> bool:
     """Whether this is a secret."""
+    if type(value) in _SCALARS:
+        return False
     return isinstance(value, Mapping) and len(value) == 1 and isinstance(value.get(MARK), Mapping)
 
 
 def has_sealed(value: Any) -> bool:
     """Whether there is a secret in it whose value cannot be seen here."""
+    if type(value) in _SCALARS:
+        return False
     if is_marked(value):
         return "json" not in value[MARK]
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
@@ -90,12 +96,16 @@ def revealed(value: Any) -> Any:
 
 def has_secrets(value: Any) -> bool:
     """Whether there is a secret in it."""
+    if type(value) in _SCALARS:
+        return False
     if isinstance(value, Mapping):
         return is_marked(value) or any(map(has_secrets, value.values()))
     return isinstance(value, list | tuple) and any(map(has_secrets, value))
 
 
 def _replaced(value: Any, replace: Callable[[Mapping[str, Any]], Any]) -> Any:
+    if type(value) in _SCALARS:
+        return value
     if is_marked(value):
         return replace(value[MARK])
     if isinstance(value, Mapping):

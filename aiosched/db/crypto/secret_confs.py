@@ -45,10 +45,6 @@ class SecretConfs:
             logger.error("secret values of a run's conf are stored as readable text: %s", error)
         return dict(conf)
 
-    def may_hold_secrets(self, params: Mapping[str, ParamSpec], conf: Mapping[str, Any]) -> bool:
-        """Whether `checked` has something to do; without, it needs no connection."""
-        return bool(conf) and (has_secrets(conf) or any(holds_secrets(each.json_schema) for each in params.values()))
-
     async def checked(
         self, conn: DatabaseConnection, params: Mapping[str, ParamSpec], conf: dict[str, Any]
     ) -> dict[str, Any]:
@@ -56,7 +52,7 @@ class SecretConfs:
 
         Raises ParamError for a value that breaks its schema, Refused for one that cannot be decrypted.
         """
-        if not self.may_hold_secrets(params, conf):
+        if not has_secrets(conf) and not any(holds_secrets(each.json_schema) for each in params.values()):
             return conf
         opened = self.open(conf)
         resolve_params(params, opened)

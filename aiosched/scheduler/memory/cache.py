@@ -120,7 +120,7 @@ class StateCache:
         dag = self.dags[board.run.dag_id]
         board.is_paused = dag.row.is_paused
         self.boards[board.run.key] = board
-        dag.runs.running[board.run.key] = board
+        dag.runs.run(board)
         if board.run.version_id != dag.version.id:
             renew_code(board, dag.version)
         set_team(board, dag.row.team)

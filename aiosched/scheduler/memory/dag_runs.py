@@ -178,9 +178,15 @@ class DagRuns:
     queued: QueuedRuns = field(default_factory=QueuedRuns)  # runs that wait to start
     starting: set[int] = field(default_factory=set)  # runs whose rows are being read to start them
     running: dict[int, Board] = field(default_factory=dict)
+    has_backfilled: bool = False  # whether a run of a backfill has been among them
     ending: dict[int, Board] = field(default_factory=dict)  # finished in memory, but not yet in the database
     unread: list[Run] = field(default_factory=list)  # unfinished, of versions that cannot be read: left alone
     backfills: dict[int, Backfill] = field(default_factory=dict)  # those that are not completed
+
+    def run(self, board: Board) -> None:
+        """Hold a running run."""
+        self.running[board.run.key] = board
+        self.has_backfilled |= board.run.backfill_id is not None
 
     def under_way(self) -> list[Run]:
         """The runs that are running as far as the database knows."""
@@ -189,7 +195,9 @@ class DagRuns:
 
     def active(self) -> int:
         """Queued and running runs that count for `max_active_runs` (14.3): backfills do not."""
-        return sum(run.backfill_id is None for run in self.under_way()) + self.queued.count(None)
+        if self.has_backfilled or self.unread:
+            return sum(run.backfill_id is None for run in self.under_way()) + self.queued.count(None)
+        return len(self.running) + len(self.ending) + self.queued.count(None)
 
     def finished_backfills(self) -> list[Backfill]:
         """The backfills none of whose runs is queued, starting or running."""

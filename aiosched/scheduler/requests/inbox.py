@@ -93,7 +93,10 @@ async def apply_requests(session: Session) -> int:
     session.env.requests.forget(done)
     if buggy is not None:
         raise StaleRows(f"The request {buggy.verb!r} hit a bug in aiosched")
-    session.wakeups.wake_all()
+    if all(row.verb == "trigger" for row in requests):  # they have woken what runs need
+        session.wakeups.creation.wake()
+    else:
+        session.wakeups.wake_all()
     return len(done)
 
 

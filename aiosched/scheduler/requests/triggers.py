@@ -6,6 +6,7 @@ Source: the semantics reference, section 13.4.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ from aiosched.core.creation.run_creation import check_manual_run, check_run_type
 from aiosched.core.graph.new_instances import count_instances
 from aiosched.core.requests.job_terms import Fate, fate_of, start_of
 from aiosched.core.requests.requests import Trigger
+from aiosched.core.values.secret_values import has_secrets
 from aiosched.core.values.states import RunType
 from aiosched.db.statements import keyed_runs
 from aiosched.db.statements.dags import import_error
@@ -32,6 +34,14 @@ class PlannedTrigger(NamedTuple):
 
     row: WaitingRequest
     creation: Creation
+    size: int  # task instances
+
+    @property
+    def names(self) -> list[tuple[str, object]]:
+        """What no two runs of a DAG share: the run id, and the logical date if there is one."""
+        dag_id, planned = self.creation.dag.row.dag_id, self.creation.planned
+        dated = planned.logical_date is not None
+        return [(dag_id, planned.run_id), (dag_id, planned.logical_date)] if dated else [(dag_id, planned.run_id)]
 
 
 class PlannedRuns:
@@ -39,43 +49,40 @@ class PlannedRuns:
 
     def __init__(self) -> None:
         self._found: list[PlannedTrigger] = []
+        self._of_dags = Counter[str]()
+        self._names: set[tuple[str, object]] = set()  # run ids and logical dates, by DAG
+        self._keys: set[tuple[str | None, object]] = set()
         self._instances = 0
 
     def others(self, dag: OwnedDag) -> int:
         """How many of them are of this DAG."""
-        return sum(one.creation.dag is dag for one in self._found)
+        return self._of_dags[dag.row.dag_id]
 
     def fits(self, one: PlannedTrigger) -> bool:
         """Whether it can be stored with them: a run that might exist by then is stored by itself."""
-        planned, dag = one.creation.planned, one.creation.dag
-        same = any(
-            other.creation.dag is dag
-            and (
-                other.creation.planned.run_id == planned.run_id
-                or other.creation.planned.logical_date == planned.logical_date is not None
-            )
-            for other in self._found
-        )
-        return not same and len(self._found) < _MOST and self._instances + _size(one) <= incomplete.PART
+        if len(self._found) >= _MOST or self._instances + one.size > incomplete.PART:
+            return False
+        return self._names.isdisjoint(one.names)
 
     def have_key(self, dag_id: str | None, key: object) -> bool:
         """Whether one of them has this unique key."""
-        return key is not None and any(
-            one.creation.unique_key == key and one.creation.dag.row.dag_id == dag_id for one in self._found
-        )
+        return key is not None and (dag_id, key) in self._keys
 
     def add(self, one: PlannedTrigger) -> None:
+        dag_id = one.creation.dag.row.dag_id
         self._found.append(one)
-        self._instances += _size(one)
+        self._of_dags[dag_id] += 1
+        self._names.update(one.names)
+        if one.creation.unique_key is not None:
+            self._keys.add((dag_id, one.creation.unique_key))
+        self._instances += one.size
 
     def take(self) -> list[PlannedTrigger]:
         """All of them, to be stored now."""
         found, self._found, self._instances = self._found, [], 0
+        for each in (self._of_dags, self._names, self._keys):
+            each.clear()
         return found
-
-
-def _size(one: PlannedTrigger) -> int:
-    return count_instances(one.creation.dag.graph, one.creation.tasks)
 
 
 async def plan_trigger(
@@ -90,7 +97,7 @@ async def plan_trigger(
     now = session.env.clock.now()
     start = start_of(request, now)
     params, conf, confs = dag.version.spec.params, dict(request.conf), session.env.confs
-    if confs.may_hold_secrets(params, conf):
+    if conf and (dag.graph.has_secrets or has_secrets(conf)):
         async with session.env.db.acquire() as conn:
             conf = await confs.checked(conn, params, conf)
     creation = requested_run(
@@ -115,7 +122,7 @@ async def plan_trigger(
         answer = await _unfinished(session, creation, request.unique, debounced=request.debounce is not None)
         if answer is not None:
             return answer
-    return PlannedTrigger(row, creation)
+    return PlannedTrigger(row, creation, count_instances(dag.graph, creation.tasks))
 
 
 async def _unfinished(session: Session, creation: Creation, key: str, *, debounced: bool) -> RequestResult | None:

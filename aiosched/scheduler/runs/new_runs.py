@@ -188,6 +188,7 @@ def _hold(context: DecisionContext, creation: Creation, key: int, now: datetime)
     ):
         cache.work.to_find_previous[run.dag_id] = None
     if not creation.starts:
+        run.is_as_created = not run.is_incomplete
         dag.runs.queued.append(run)
         if run.is_incomplete:
             cache.work.incomplete[run] = None

@@ -366,7 +366,8 @@ class _Reader:
         instances = await runs.load_instances(self.conn, [each.key for each in lookback])
         rehydrations = await rehydrate(self.conn, lookback, self.cache)
         for each in lookback:
-            board = self.dag.runs.running[each.key] = make_board(each, *versions[each.version_id], instances[each.key])
+            board = make_board(each, *versions[each.version_id], instances[each.key])
+            self.dag.runs.run(board)
             board.is_paused = self.dag.row.is_paused
             rehydrations.get(each.key, NOTHING).apply_to(board)
         boards = list(self.dag.runs.running.values())
