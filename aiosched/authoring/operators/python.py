@@ -68,7 +68,8 @@ class PythonOperator(BaseOperator):
     def execute(self, context: Context) -> Any:
         """Call the function; a coroutine to await when `is_async`."""
         if self.is_async:
-            return for_caller(self, self._execute_async(context))
+            work = self._execute_async(context)
+            return work if self._dialect is None else for_caller(self, work)
         result = self._call(context)
         if inspect.isgenerator(result):  # it yields Metadata of its outlets
             result = run_generator(result, context)
