@@ -2,7 +2,7 @@
 import { html } from "../../lib/html.js";
 import { operatorWords, taskName, taskPath } from "../../lib/names.js";
 import { useList } from "../../lib/resources.js";
-import { query, setQuery } from "../../lib/router.js";
+import { path, query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
 import { duration, secondsBetween } from "../../lib/time.js";
 import { Card, Empty, Link, State, Tag, When } from "../../parts/basics.js";
@@ -115,11 +115,11 @@ const columnsOf = (run, open) => [
 
 /** @param {{ row: Row, run: Api["RunDetails"], open: string | undefined }} props */
 function Task({ row, run, open }) {
-  return row.group ? html`<${Fold} row=${row} />` : html`<${Name} task=${row} run=${run} open=${open} />`;
+  return row.group ? html`<${Fold} row=${row} run=${run} />` : html`<${Name} task=${row} run=${run} open=${open} />`;
 }
 
-/** @param {{ row: Folded }} props */
-function Fold({ row }) {
+/** @param {{ row: Folded, run: Api["RunDetails"] }} props */
+function Fold({ row, run }) {
   const all = Object.values(row.counts).reduce((sum, n) => sum + n, 0);
   return html`
     <button
@@ -129,6 +129,12 @@ function Fold({ row }) {
     >
       ${row.open ? "▾" : "▸"} ${row.task_id} <span class="faint">[${all}]</span>
     </button>
+    <${Link}
+      to=${path("dags", run.dag_id, "runs", run.run_id, "tasks", row.task_id)}
+      aria-label=${`All ${all} instances of ${row.task_id}`}
+    >
+      all instances
+    <//>
   `;
 }
 

@@ -1,9 +1,16 @@
 // The instances of a mapped task, shown when the URL has no map index: filtered by state, in a chosen order.
-import { html } from "../../lib/html.js";
-import { taskName, taskPath } from "../../lib/names.js";
+import { html, useState } from "../../lib/html.js";
+import { at, may } from "../../lib/api.js";
+import { useKey } from "../../lib/keys.js";
+import { counted, taskName, taskPath } from "../../lib/names.js";
+import { useResource } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
+import { byState } from "../../lib/states.js";
 import { duration, secondsBetween } from "../../lib/time.js";
+import { ClearDialog } from "../../parts/actions/clear.js";
+import { MarkDialog } from "../../parts/actions/mark.js";
 import { Card, Empty, Link, Page, State, When } from "../../parts/basics.js";
+import { Allowed } from "../../parts/facts.js";
 import { Filter } from "../../parts/form.js";
 import { FilterBar } from "../../parts/lists/bar.js";
 import { INSTANCE_STATES } from "../../parts/lists/fields.js";
@@ -62,12 +69,28 @@ export function Instances({ dag, run, task, list }) {
       The task may have a different name, or what it maps over is not known yet.
     <//>
   `;
+  const base = at("dags", dag, "runs", run);
+  /** @type {Resource<Api["RunDetails"]>} */
+  const facts = useResource(base, {}, { kinds: ["task"] });
+  const counts = facts.data.value?.mapped[task] ?? {};
+  const [open, setOpen] = useState("");
+  const handlers = { onClose: () => setOpen(""), onDone: list.reload };
   return html`
     <${Page}
       title=${task}
       crumbs=${crumbsOf(dag, run)}
-      lead=${(items.length > 0 || state) && "a mapped task with these instances in this run"}
+      lead=${(items.length > 0 || state) && html`<${Counts} counts=${counts} />`}
+      actions=${items.length > 0 && html`<${Actions} failed=${counts.failed ?? 0} setOpen=${setOpen} />`}
     >
+      ${(open === "rerun" || open === "clear") && html`
+        <${ClearDialog}
+          dagId=${dag}
+          selection=${{ run_ids: [run], task_ids: [task] }}
+          options=${{ only_failed: open === "rerun" }}
+          ...${handlers}
+        />
+      `}
+      ${open === "mark" && html`<${MarkDialog} dagId=${dag} runId=${run} taskId=${task} ...${handlers} />`}
       <${Filters} sort=${sort} partial=${Boolean(list.more.value)} count=${items.length} />
       <${Card} plain>
         <${Table}
@@ -83,6 +106,40 @@ export function Instances({ dag, run, task, list }) {
           caption="Instances"
         />
       <//>
+    <//>
+  `;
+}
+
+/** How many of all instances are in each state. @param {{ counts: Record<string, number> }} props */
+function Counts({ counts }) {
+  const all = Object.values(counts).reduce((sum, number) => sum + number, 0);
+  return html`
+    <span>a mapped task with ${counted(all, "instance")} in this run</span>
+    ${byState(counts).map(([name, number]) => html`
+      <${State} key=${name} name=${name} count=${number} />
+    `)}
+  `;
+}
+
+/**
+ * What is done with all instances, loaded or not.
+ * @param {{ failed: number, setOpen: (action: string) => void }} props
+ */
+function Actions({ failed, setOpen }) {
+  useKey("r", "rerun what failed", () => failed > 0 && may("operator") && setOpen("rerun"));
+  return html`
+    <${Allowed}>
+      ${failed > 0 && html`
+        <button class="button primary" aria-keyshortcuts="r" onClick=${() => setOpen("rerun")}>
+          Rerun failed (${failed})
+        </button>
+      `}
+      <button class="button" onClick=${() => setOpen("clear")}>
+        Clear all …
+      </button>
+      <button class="button" onClick=${() => setOpen("mark")}>
+        Mark all …
+      </button>
     <//>
   `;
 }

@@ -141,7 +141,8 @@ const isMany = (range) => range !== null && (range.top !== range.bottom || range
  */
 function useScene(grid, focused, anchor) {
   const folded = foldedGroups();
-  const rows = useMemo(() => visibleRows(grid.rows, folded), [grid.rows, [...folded].join(",")]);
+  const { tasks } = query.value;
+  const rows = useMemo(() => visibleRows(grid.rows, folded, tasks), [grid.rows, [...folded].join(","), tasks]);
   const narrow = innerWidth < 600;
   const left = useMemo(() => namesWidth(grid.rows, narrow), [grid.rows, narrow]);
   const longest = useMemo(() => Math.max(...grid.runs.map((run) => run.seconds ?? 0), 0.001), [grid.runs]);

@@ -11,11 +11,13 @@ import { duration } from "../../lib/time.js";
  */
 
 /**
- * The rows outside folded groups.
+ * The rows outside folded groups; with a `text` the tasks whose id has it, and the groups that they are in.
  * @param {Api["Row"][]} rows
  * @param {Set<string>} folded
+ * @param {string} [text]
  */
-export function visibleRows(rows, folded) {
+export function visibleRows(rows, folded, text = "") {
+  if (text) return rowsWith(rows, text.toLowerCase());
   /** @type {VisibleRow[]} */
   const shown = [];
   let hiddenBelow = Infinity;
@@ -24,6 +26,23 @@ export function visibleRows(rows, folded) {
     hiddenBelow = Infinity;
     shown.push({ ...row, index });
     if (row.kind === "group" && folded.has(row.id)) hiddenBelow = row.depth;
+  });
+  return shown;
+}
+
+/**
+ * @param {Api["Row"][]} rows
+ * @param {string} text
+ */
+function rowsWith(rows, text) {
+  /** @type {VisibleRow[]} */
+  const shown = [];
+  /** @type {VisibleRow[]} */
+  let above = []; // the groups that a row is in, and that are not shown yet
+  rows.forEach((row, index) => {
+    above = above.filter((group) => group.depth < row.depth);
+    if (row.kind === "group") above.push({ ...row, index });
+    else if (row.id.toLowerCase().includes(text)) shown.push(...above.splice(0), { ...row, index });
   });
   return shown;
 }

@@ -3,7 +3,9 @@ import { html, useMemo } from "../../lib/html.js";
 import { query, setQuery } from "../../lib/router.js";
 import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
 import { Empty, Failure, Loading } from "../basics.js";
+import { FilterField } from "../facts.js";
 import { useGrid } from "./data.js";
+import { foldedGroups } from "./folding.js";
 import { Grid } from "./grid.js";
 
 const LIMITS = [30, 100, 365];
@@ -16,7 +18,7 @@ export function GridTab({ dagId }) {
   const data = grid.data.value;
   return html`
     <div class="stack">
-      <${Filters} older=${data?.next_cursor} />
+      <${Filters} older=${data?.next_cursor} groups=${groupsOf(data)} />
       ${data === null ? (
         grid.error.value ? html`
           <${Failure} error=${grid.error.value} retry=${grid.reload} />
@@ -32,11 +34,14 @@ export function GridTab({ dagId }) {
   `;
 }
 
+/** @param {Api["Grid"] | null} grid */
+const groupsOf = (grid) => (grid?.rows ?? []).filter((row) => row.kind === "group").map((row) => row.id);
+
 /**
- * The filters; `older` is the cursor of older runs, if there are any.
- * @param {{ older: string | null | undefined }} props
+ * The filters; `older` is the cursor of older runs, if there are any, `groups` are the ids of all task groups.
+ * @param {{ older: string | null | undefined, groups: string[] }} props
  */
-function Filters({ older }) {
+function Filters({ older, groups }) {
   const { limit = "30", state, type, before } = query.value;
   return html`
     <div class="row">
@@ -58,6 +63,15 @@ function Filters({ older }) {
         options=${[["", "any"], ...RUN_TYPES.map((name) => [name, runTypeWords(name)])]}
         onChange=${(value) => setQuery({ type: value, before: null })}
       />
+      <${FilterField} name="tasks" words="Filter tasks" />
+      ${groups.length > 0 && html`
+        <button
+          class="button"
+          onClick=${() => setQuery({ fold: foldedGroups().size ? null : groups.sort().join(",") })}
+        >
+          ${foldedGroups().size ? "Unfold all" : "Fold all"}
+        </button>
+      `}
       ${older && html`
         <button class="button" onClick=${() => setQuery({ before: older }, { push: true })}>
           ‹ Older
