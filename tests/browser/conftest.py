@@ -283,7 +283,7 @@ class Tab:
         await self.page.get_by_role("button", name="Add a filter").click()
         box = self.page.get_by_role("group", name="Add a filter")
         await box.get_by_role("button", name=f"{field} …", exact=True).click()
-        name = f"{field} is not {value}" if leave_out else re.compile(rf"^{re.escape(value)}( \(|$)")
+        name = f"{field} is not {value}" if leave_out else re.compile(rf"^(✓ )?{re.escape(value)}( \(|$)")
         await box.get_by_role("button", name=name).click()
         await self.page.keyboard.press("Escape")
 

@@ -155,3 +155,104 @@ async def test_views_are_tabs_and_my_dags_are_one(tab: Tab) -> None:
     await expect(page.get_by_role("row")).to_have_count(4)
     await page.get_by_role("button", name="Remove view").click()
     await expect(page.get_by_role("link", name="the shapes")).to_have_count(0)
+
+
+async def test_back_keeps_the_place_the_pages_and_the_selection(tab: Tab) -> None:
+    page = await tab.open("/runs?dag_id=wide&order=run_after", width=1440)
+    rows = page.locator("tbody tr")
+    await expect(rows).to_have_count(50)
+    await page.get_by_role("button", name="Show more").click()
+    await expect(rows.nth(75)).to_be_attached()
+    loaded = await rows.count()
+    await page.get_by_role("checkbox", name="Select wide day-060").check()
+    link = page.get_by_role("link", name="day-070")
+    await link.scroll_into_view_if_needed()
+    place = await page.evaluate("scrollY")
+    assert place > 500
+    await link.click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("day-070")
+    assert await page.evaluate("scrollY") == 0
+
+    await page.go_back()
+
+    await expect(rows).to_have_count(loaded)
+    await expect(page.get_by_role("checkbox", name="Select wide day-060")).to_be_checked()
+    await page.wait_for_function("(place) => scrollY === place", arg=place)
+    await page.reload()
+    await expect(rows).to_have_count(loaded)
+    await page.wait_for_function("(place) => scrollY === place", arg=place)
+    await page.go_forward()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("day-070")
+
+
+async def test_from_one_failure_to_the_next_in_the_list_one_came_from(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "walk-1")
+    await service.run("troubled", "failed", "walk-2")
+    await service.run("troubled", "failed", "other")
+    page = await tab.open("/runs?search=walk", width=1440)
+    await page.get_by_role("link", name="walk-2").click()
+    await expect(page.get_by_role("link", name="Next failed")).to_have_attribute("href", re.compile("walk-1$"))
+    await page.keyboard.press("n")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("walk-1")
+    await expect(page.get_by_role("link", name="Next failed")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Rerun failed")).to_be_visible()
+    await page.keyboard.press("r")
+    await expect(page.get_by_role("dialog")).to_contain_text("Clear")
+    await page.keyboard.press("Escape")
+
+    await page.goto(f"{tab.url}/task-instances?dag_id=troubled&state=failed&run_type=manual")
+    first = page.locator("tbody tr").filter(has_text="walk-2")
+    await first.get_by_role("link", name="divide").click()
+    await expect(page.get_by_role("link", name="Next failed")).to_be_visible()
+    await page.keyboard.press("n")
+    await expect(page).to_have_url(re.compile("walk-1/tasks/divide"))
+    await page.get_by_role("link", name="XCom", exact=True).click()
+    await page.keyboard.press("l")
+    await expect(page).not_to_have_url(re.compile("tab="))
+
+
+async def test_what_is_done_to_all_that_match_is_done_beyond_the_loaded_rows(tab: Tab) -> None:
+    page = await tab.open("/runs?dag_id=wide", width=1440)
+    await expect(page.locator("tbody tr")).to_have_count(50)
+    await page.get_by_role("checkbox", name="Select all rows").check()
+    await page.get_by_role("button", name="Select all that match").click()
+    bar = page.get_by_role("group", name="Selected rows")
+    await expect(bar.get_by_text("100 selected")).to_be_visible()
+    await bar.get_by_role("button", name="Note").click()
+    await expect(page.get_by_role("dialog", name="Note 100 runs")).to_contain_text("Notes in 100 runs of 1 DAG")
+    await page.keyboard.press("Escape")
+
+
+async def test_the_grid_of_many_tasks_is_folded_and_filtered(service: Service, tab: Tab) -> None:
+    await service.run("stages", "failed", "to-fold")
+    page = await tab.open("/dags/stages", width=1440)
+    grid = page.get_by_role("grid")
+    rows = int(await grid.get_attribute("aria-rowcount") or 0)
+    await page.get_by_role("button", name="Fold all").click()
+    await expect(grid).not_to_have_attribute("aria-rowcount", str(rows))
+    await page.get_by_role("button", name="Unfold all").click()
+    await expect(grid).to_have_attribute("aria-rowcount", str(rows))
+    await page.get_by_role("searchbox", name="Filter tasks").fill("greet")
+    await expect(page).to_have_url(re.compile("tasks=greet"))
+    await expect(grid).to_have_attribute("aria-rowcount", "3")
+
+
+async def test_a_mapped_task_has_its_page_with_the_counts_of_all_and_actions_on_all(service: Service, tab: Tab) -> None:
+    await service.run("stages", "failed", "for-all")
+    await service.execute("""
+        INSERT INTO task_instance (run_id, task_index, map_index, state, try_number)
+        SELECT i.run_id, i.task_index, i.map_index + n, CASE n WHEN 300 THEN 'failed' ELSE 'success' END, 1
+          FROM task_instance AS i JOIN dag_run AS r ON r.id = i.run_id, generate_series(1, 300) AS n
+         WHERE r.run_id = 'for-all' AND i.map_index = 2
+    """)
+    page = await tab.open("/dags/stages/runs/for-all", width=1440)
+    await page.get_by_role("link", name="All 303 instances of people.greet").click()
+    await expect(page.get_by_text("a mapped task with 303 instances")).to_be_visible()
+    await expect(page.locator("header").get_by_text("302 success")).to_be_visible()
+    await page.get_by_role("button", name="Rerun failed (1)").click()
+    await expect(page.get_by_role("dialog")).to_contain_text("people.greet")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Clear all").click()
+    await expect(page.get_by_role("button", name="Clear 303")).to_be_visible()
+    await tab.check_access()
+    await tab.fits()

@@ -19,9 +19,10 @@ from aiosched.db.access.visibility import Seen
 from aiosched.db.lists.chosen import WantedRuns, chosen_runs, is_in_state, lasting, resolved
 from aiosched.db.lists.facets import Facets, counted, counted_errors, read_facets, size_of
 from aiosched.db.lists.of_dags import NOTHING, Without, among
-from aiosched.db.queries.queries import fetch, like, shown_state, unknown_task
+from aiosched.db.queries.queries import fetch, find_run, like, shown_state, unknown_task
 from aiosched.db.schema.schema import dag_run, task_instance, task_note, version_task
 from aiosched.db.server.engine import Database
+from aiosched.errors import NotFound
 
 MOST_SEARCHED: Final = 5_000  # instances that one page looks at
 MOST_SAMPLED: Final = 3_000  # instances of which the values are counted, the newest
@@ -143,6 +144,16 @@ async def page_of_instances(
         return InstancePage(rows, None, None)
     key = (end.last_run_after, end.last_run_key, end.last_task_index, end.last_map_index)
     return InstancePage(rows, key, end.last_run_after)
+
+
+async def find_key(db: Database, dag_id: str, run_id: str, task_id: str, map_index: int) -> InstanceKey:
+    """The place of a task instance in a list. Raises NotFound."""
+    run = await find_run(db, dag_id, run_id)
+    of_version = select(version_task.c.task_index).where(version_task.c.version_id == run.version_key)
+    rows = await fetch(db, of_version.where(version_task.c.task_id == task_id))
+    if not rows:
+        raise NotFound(f"Run {run_id!r} of DAG {dag_id!r} has no task {task_id!r}.")
+    return run.run_after, run.key, rows[0].task_index, map_index
 
 
 def _page_and_end(looked_at: CTE, wanted: WantedInstances, limit: int, most: int) -> Select[Any]:

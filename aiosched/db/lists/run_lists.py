@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from sqlalchemy import func, select, true
@@ -11,10 +11,12 @@ from sqlalchemy import func, select, true
 from aiosched.db.access.visibility import Seen
 from aiosched.db.lists.chosen import RunKey, RunOrder, WantedRuns, chosen_runs, is_in_state, ordered, resolved
 from aiosched.db.lists.facets import Facets, counted, most_frequent, read_facets, size_of
-from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch
+from aiosched.db.queries.queries import RUN_COLUMNS, RunRow, fetch, find_run
 from aiosched.db.schema.schema import dag, dag_run
 from aiosched.db.server.engine import Database
 
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 MOST_COUNTED: Final = 25_000  # then it is "at least"
 MOST_SAMPLED: Final = 3_000  # runs of which the values are counted, the first of the list
 
@@ -39,6 +41,13 @@ async def page_of_runs(
 def key_of(run: RunRow, order: RunOrder) -> tuple[datetime | None, int]:
     """The place of a run in a list."""
     return (run.end_date if order.endswith("end_date") else run.run_after), run.key
+
+
+async def find_key(db: Database, dag_id: str, run_id: str, order: RunOrder) -> RunKey:
+    """The place of a run in a list; by the end, one that has not ended is before all others. Raises NotFound."""
+    found = await find_run(db, dag_id, run_id)
+    at, key = key_of(found, order)
+    return at or (_LAST if order.startswith("-") else _FIRST), key
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,8 @@ class BulkAction(Body):
     """
 
     action: Literal["clear", "mark", "note", "cancel"]
-    runs: Annotated[list[RunPlace], Field(max_length=500)] = []
-    tasks: Annotated[list[InstancePlace], Field(max_length=500)] = []
+    runs: Annotated[list[RunPlace], Field(max_length=5000)] = []
+    tasks: Annotated[list[InstancePlace], Field(max_length=5000)] = []
     state: Literal["success", "failed", "skipped", "queued"] | None = None
     note: Note | None = None
     only_failed: bool = False

@@ -10,7 +10,7 @@ from aiosched.core.values.states import RunType, TaskState
 from aiosched.db.lists import instance_lists
 from aiosched.web.api.base.models import Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor
-from aiosched.web.api.lists.wanted import FacetList, TheInstances
+from aiosched.web.api.lists.wanted import FacetList, TheAfter, TheInstances
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
@@ -52,11 +52,15 @@ async def list_instances(
     request_client: TheRequestClient,
     visible: TheVisible,
     wanted: TheInstances,
+    beyond: TheAfter,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> InstanceList:
     """Task instances of all DAGs: the newest `run_after` of their runs first, then in the order of the DAG."""
     after = decode_cursor(cursor, tuple[datetime, int, int, int])
+    if beyond is not None:
+        await visible.check_dag(beyond.dag_id, Role.VIEWER)
+        after = await instance_lists.find_key(request_client.db, *beyond)
     page = await instance_lists.page_of_instances(
         request_client.db, wanted, after=after, limit=limit, seen=visible.dags
     )

@@ -11,7 +11,7 @@ from aiosched.db.lists import run_lists
 from aiosched.db.lists.chosen import RunOrder
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.api.base.run_resource import RunResource
-from aiosched.web.api.lists.wanted import FacetList, TheRuns
+from aiosched.web.api.lists.wanted import FacetList, TheAfter, TheRuns
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.request_client import TheRequestClient
@@ -34,12 +34,16 @@ async def list_runs(
     request_client: TheRequestClient,
     visible: TheVisible,
     wanted: TheRuns,
+    beyond: TheAfter,
     order: _Order = "-run_after",
     limit: Limit = 25,
     cursor: Cursor = None,
 ) -> Page[RunResource]:
     """Runs, by default the newest `run_after` first."""
     after = decode_cursor(cursor, tuple[datetime, int])
+    if beyond is not None:
+        await visible.check_dag(beyond.dag_id, Role.VIEWER)
+        after = await run_lists.find_key(request_client.db, beyond.dag_id, beyond.run_id, order)
     rows = await run_lists.page_of_runs(
         request_client.db, wanted, order=order, after=after, limit=limit + 1, seen=visible.dags
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Query
 from pydantic import StringConstraints
@@ -150,3 +150,29 @@ async def _listed_instances(
 
 TheRuns = Annotated[WantedRuns, Depends(_listed_runs)]
 TheInstances = Annotated[WantedInstances, Depends(_listed_instances)]
+
+
+class After(NamedTuple):
+    """The entry of a list after which it goes on: a run, or a task instance of it."""
+
+    dag_id: str
+    run_id: str
+    task_id: str = ""
+    map_index: int = -1
+
+
+_AFTER = Query(description="the list goes on after this entry; instead of a cursor")
+
+
+async def _after(
+    after_dag_id: Annotated[Word | None, _AFTER] = None,
+    after_run_id: Annotated[Word | None, _AFTER] = None,
+    after_task_id: Annotated[Word, _AFTER] = "",
+    after_map_index: Annotated[int, Query(ge=-1, lt=2**31)] = -1,
+) -> After | None:
+    if after_dag_id is None or after_run_id is None:
+        return None
+    return After(after_dag_id, after_run_id, after_task_id, after_map_index)
+
+
+TheAfter = Annotated[After | None, Depends(_after)]

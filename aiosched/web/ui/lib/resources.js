@@ -3,6 +3,7 @@ import { signal, useEffect, useMemo } from "./html.js";
 import { address, get } from "./api.js";
 import { isCutOff, reading } from "./freshness.js";
 import { onPatch } from "./live.js";
+import { keep, kept } from "./router.js";
 
 const RETRY = 3000; // milliseconds
 
@@ -150,6 +151,13 @@ async function readPages(path, params, pages, signal, patience) {
   return { items, cursor, read };
 }
 
+/**
+ * How many pages of a list are shown at this place of the history.
+ * @param {string} path
+ * @returns {number}
+ */
+const pagesOf = (path) => (kept(path)?.search === location.search ? kept(path).pages : 1);
+
 /** A list that is not loaded yet. */
 const emptyList = () => ({
   items: signal([]),
@@ -180,7 +188,7 @@ export function useList(
     if (path === null) return undefined;
     const abort = new AbortController();
     const shown = reading(kinds.length > 0);
-    let pages = 1;
+    let pages = pagesOf(path);
     let patience = 0; // pages that may be read while there are no items
     const read = oneAtATime(async () => {
       state.loading.value = true;
@@ -203,6 +211,7 @@ export function useList(
     state.reload = read;
     state.next = (most = 0) => {
       pages++;
+      keep(path, { search: location.search, pages });
       patience = most;
       return read();
     };

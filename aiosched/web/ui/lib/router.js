@@ -19,8 +19,52 @@ export const query = computed(() => Object.fromEntries(here.value.query));
  */
 export const valuesOf = (name) => here.value.query.getAll(name);
 
+/**
+ * Keep a value with this place of the history: it is there again after Back, Forward and a reload.
+ * @param {string} name
+ * @param {unknown} value
+ */
+export const keep = (name, value) => history.replaceState({ ...history.state, [name]: value }, "");
+
+/**
+ * A value that is kept with this place of the history.
+ * @param {string} name
+ */
+export const kept = (name) => history.state?.[name];
+
+history.scrollRestoration = "manual"; // the browser would scroll before there is something to scroll to
+let stopScrolling = () => {};
+
+/** Scroll to where this place of the history was left, as soon as the page is long enough; the user may go first. */
+function scrollBack() {
+  stopScrolling();
+  const top = kept("scroll") ?? 0;
+  const watch = new ResizeObserver(() => {
+    if (document.documentElement.scrollHeight - innerHeight < top - 1) return;
+    scrollTo(0, top);
+    stopScrolling();
+  });
+  const ended = new AbortController();
+  stopScrolling = () => {
+    watch.disconnect();
+    ended.abort();
+    stopScrolling = () => {};
+    isBack = true;
+  };
+  isBack = false;
+  for (const event of ["wheel", "touchmove", "keydown", "pointerdown"])
+    addEventListener(event, () => stopScrolling(), { signal: ended.signal, passive: true });
+  watch.observe(document.body);
+}
+
+let isBack = true; // what is scrolled before that is not kept
+const keepScroll = () => isBack && keep("scroll", scrollY);
+addEventListener("scrollend", keepScroll);
+scrollBack();
+
 addEventListener("popstate", () => {
   here.value = read();
+  scrollBack();
 });
 
 /**
@@ -36,11 +80,17 @@ export const href = (path) => base + path.replace(/^\//, "");
 export const path = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
 /**
+ * Go to a path. A run or a task keeps the `list` from which one comes.
  * @param {string} to
  * @param {{ replace?: boolean }} [options]
  */
 export function go(to, { replace = false } = {}) {
-  history[replace ? "replaceState" : "pushState"](null, "", href(to));
+  if (replace) history.replaceState(history.state, "", href(to));
+  else {
+    stopScrolling();
+    keepScroll();
+    history.pushState(/\/runs\/./.test(to) ? { list: kept("list") } : null, "", href(to));
+  }
   here.value = read();
   if (!replace) scrollTo(0, 0);
 }

@@ -1,6 +1,6 @@
 // All DAGs: pause switch, owner, schedule, the last runs as bars, statistics, the next run; actions on selected ones.
 import { html, useRef, useState } from "../lib/html.js";
-import { may, me } from "../lib/api.js";
+import { me } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
 import { useList, useResource } from "../lib/resources.js";
 import { query, setQuery } from "../lib/router.js";
@@ -8,6 +8,7 @@ import { TriggerDialog } from "../parts/actions/trigger.js";
 import { Card, Empty, Page } from "../parts/basics.js";
 import { FilterBar } from "../parts/lists/bar.js";
 import { DAG_FIELDS, clearFilters, isFiltered, paramsOf } from "../parts/lists/fields.js";
+import { selectionColumn, useSelection } from "../parts/lists/selection.js";
 import { ViewTabs } from "../parts/lists/tabs.js";
 import { Table } from "../parts/table.js";
 import { BulkBar } from "./dags/bulk.js";
@@ -49,11 +50,13 @@ export function Dags() {
   const counts = useResource(none ? null : "dag-counts", filters, { kinds: ["dag"] });
   const statistics = useStatistics(list.items.value.map((dag) => dag.dag_id));
   const [triggering, setTriggering] = useState(/** @type {string | null} */ (null));
-  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const dags = list.items.value;
-  const chosen = dags.filter((dag) => selected.has(dag.dag_id));
-  const selection = may("operator") ? { dags, selected, setSelected } : null;
-  const columns = columnsOf(statistics, selection, { reload: list.reload, trigger: setTriggering });
+  const selection = useSelection(dags, (dag) => dag.dag_id);
+  const columns = columnsOf(
+    statistics,
+    selectionColumn(selection, dags, (dag) => dag.dag_id),
+    { reload: list.reload, trigger: setTriggering },
+  );
   const shown = counts.data.value && `${dags.length} of ${counts.data.value.number}`;
   return html`
     <${Page}
@@ -65,11 +68,16 @@ export function Dags() {
       }
     >
       <${ViewTabs} page="dags" views=${viewsOfUser()} />
-      <${FilterBar} fields=${DAG_FIELDS} facets="dag-facets" search=${{ ...SEARCH, field }} />
+      <${FilterBar}
+        fields=${DAG_FIELDS}
+        facets="dag-facets"
+        fixed=${{ pattern: filters.pattern }}
+        search=${{ ...SEARCH, field }}
+      />
       <${BulkBar}
-        dags=${chosen}
+        dags=${selection.chosen}
         onDone=${() => {
-          setSelected(new Set());
+          selection.clear();
           list.reload();
         }}
       />

@@ -8,6 +8,7 @@ import { Card, Empty, Link, Loading, Page, State, When } from "../parts/basics.j
 import { FilterBar } from "../parts/lists/bar.js";
 import { INSTANCE_FIELDS, clearFilters, paramsOf } from "../parts/lists/fields.js";
 import { chosenGroup, GroupBy, Groups } from "../parts/lists/groups.js";
+import { useAsList } from "../parts/lists/next_failed.js";
 import { SelectionBar, selectionColumn, useSelection } from "../parts/lists/selection.js";
 import { ViewTabs } from "../parts/lists/tabs.js";
 import { Table } from "../parts/table.js";
@@ -114,6 +115,7 @@ export function Instances() {
   /** @type {List<Instance>} */
   const list = useList("task-instances", params, { kinds: ["run", "task"], limit: 50, delay: 1500 });
   useFurther(list);
+  useAsList("task-instances", params);
   const items = list.items.value;
   const selection = useSelection(items, keyOf);
   const columns = [...selectionColumn(selection, items, keyOf), ...COLUMNS];
@@ -125,12 +127,22 @@ export function Instances() {
   return html`
     <${Page} title="Task instances">
       <${ViewTabs} page="task-instances" />
-      <${FilterBar} fields=${INSTANCE_FIELDS} facets="task-instance-facets" search=${SEARCH}>
+      <${FilterBar}
+        fields=${INSTANCE_FIELDS}
+        facets="task-instance-facets"
+        fixed=${paramsOf([SEARCH])}
+        search=${SEARCH}
+      >
         <${GroupBy} />
       <//>
       <p class="soft">Sorted by run after, newest first; then in the order of the DAG.</p>
       <${SelectionBar}
         count=${selection.chosen.length}
+        all=${
+          list.more.value &&
+          selection.chosen.length === items.length &&
+          (() => selection.all("task-instances", params))
+        }
         noun="task instance"
         actions=${["clear", "mark", "note"]}
         body=${{

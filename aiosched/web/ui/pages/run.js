@@ -1,6 +1,7 @@
 // A run: its properties, why it is waiting or failed, its task instances, its conf, and actions.
 import { html, useEffect, useState } from "../lib/html.js";
-import { at, post } from "../lib/api.js";
+import { at, may, post } from "../lib/api.js";
+import { useKey } from "../lib/keys.js";
 import { watchTopic } from "../lib/live.js";
 import { useResource } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
@@ -12,6 +13,7 @@ import { Announce, Card, Empty, Notice, Page, Shown, State, Tabs, When } from ".
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed } from "../parts/facts.js";
 import { Chart } from "../parts/gantt/chart.js";
+import { NextFailed } from "../parts/lists/next_failed.js";
 import { RunGraph } from "../parts/graph/tab.js";
 import { useRunResource } from "../parts/run_resource.js";
 import { WhyCard } from "../parts/why.js";
@@ -131,10 +133,16 @@ function Lead({ run }) {
 function Actions({ run, setOpen }) {
   const failed = run.tasks.failed ?? 0;
   const ended = run.state === "success" || run.state === "failed";
+  useKey("r", "rerun what failed", () => failed > 0 && may("operator") && setOpen("rerun"));
   return html`
+    <${NextFailed}
+      list="runs"
+      after=${{ after_dag_id: run.dag_id, after_run_id: run.run_id }}
+      pathOf=${(/** @type {Api["RunResource"]} */ one) => path("dags", one.dag_id, "runs", one.run_id)}
+    />
     <${Allowed}>
       ${failed > 0 && html`
-        <button class="button primary" onClick=${() => setOpen("rerun")}>
+        <button class="button primary" aria-keyshortcuts="r" onClick=${() => setOpen("rerun")}>
           Rerun failed (${failed})
         </button>
       `}

@@ -1,16 +1,18 @@
 // A task instance: its tries and logs, why it is waiting or failed, its XComs, rendered fields and events.
 import { html, useEffect, useState } from "../lib/html.js";
-import { at } from "../lib/api.js";
+import { at, may } from "../lib/api.js";
+import { useKey } from "../lib/keys.js";
 import { watchTopic } from "../lib/live.js";
-import { operatorWords, taskName } from "../lib/names.js";
+import { operatorWords, taskName, taskPath } from "../lib/names.js";
 import { useList, useResource } from "../lib/resources.js";
-import { query } from "../lib/router.js";
+import { query, setQuery } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
 import { Announce, Card, Facts, Link, Page, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
 import { Allowed, Note } from "../parts/facts.js";
+import { NextFailed } from "../parts/lists/next_failed.js";
 import { WhyCard } from "../parts/why.js";
 import { Definition } from "./task/definition.js";
 import { Events } from "./task/events.js";
@@ -141,10 +143,23 @@ function Tab({ task, base, params, name }) {
 
 /** @param {{ task: Api["TaskDetails"], setOpen: (action: string) => void, reload: () => void }} props */
 function Actions({ task, setOpen, reload }) {
+  const { dag_id, run_id, task_id, map_index } = task;
+  useKey("r", "rerun this task", () => may("operator") && setOpen("clear"));
+  useKey("l", "show the log", () => setQuery({ tab: null }));
   return html`
+    <${NextFailed}
+      list="task-instances"
+      after=${{
+        after_dag_id: dag_id,
+        after_run_id: run_id,
+        after_task_id: task_id,
+        after_map_index: map_index,
+      }}
+      pathOf=${taskPath}
+    />
     <${Allowed}>
       ${task.state === "deferred" && html`<${Question} task=${task} onDone=${reload} />`}
-      <button class="button" onClick=${() => setOpen("clear")}>
+      <button class="button" aria-keyshortcuts="r" onClick=${() => setOpen("clear")}>
         Clear …
       </button>
       <button class="button" onClick=${() => setOpen("mark")}>

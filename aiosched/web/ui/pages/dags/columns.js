@@ -11,14 +11,9 @@ import { Schedule } from "../../parts/schedule.js";
 import { Favourite } from "./favourites.js";
 
 /**
- * The DAGs that are shown, and the ids of the selected ones.
- * @typedef {{ dags: Api["DagResource"][], selected: Set<string>, setSelected: (ids: Set<string>) => void }} Selected
- */
-
-/**
- * `statistics` by DAG id; `trigger(dagId)` opens the trigger dialog; `selection` is null for who may not act.
+ * `statistics` by DAG id; `trigger(dagId)` opens the trigger dialog; `selection` are the columns to select rows.
  * @param {Map<string, Api["Statistics"]>} statistics
- * @param {Selected | null} selection
+ * @param {Column<Api["DagResource"]>[]} selection
  * @param {{ reload: () => void, trigger: (dagId: string) => void }} actions
  * @returns {Column<Api["DagResource"]>[]}
  */
@@ -29,7 +24,7 @@ export function columnsOf(statistics, selection, { reload, trigger }) {
   const hidden = (words) => html`<span class="hidden-text">${words}</span>`;
   const percentiles = html`<span title="median and 95th percentile of the run duration">p50 / p95</span>`;
   return [
-    ...(selection ? [selectColumn(selection)] : []),
+    ...selection,
     {
       head: hidden("Active"),
       width: 82,
@@ -97,39 +92,6 @@ function sortable(words, first, initial) {
     </button>
   `;
   return { head, label: words, sorted };
-}
-
-/**
- * @param {Selected} selection
- * @returns {Column<Api["DagResource"]>}
- */
-function selectColumn({ dags, selected, setSelected }) {
-  const all = dags.length > 0 && dags.every((dag) => selected.has(dag.dag_id));
-  /** @param {string} id */
-  const toggle = (id) => {
-    const next = new Set(selected);
-    if (!next.delete(id)) next.add(id);
-    setSelected(next);
-  };
-  return {
-    head: html`
-      <input
-        type="checkbox"
-        aria-label="Select all that are shown"
-        checked=${all}
-        onChange=${() => setSelected(new Set(all ? [] : dags.map((dag) => dag.dag_id)))}
-      />
-    `,
-    width: 40,
-    cell: (d) => html`
-      <input
-        type="checkbox"
-        aria-label=${`Select ${d.dag_id}`}
-        checked=${selected.has(d.dag_id)}
-        onChange=${() => toggle(d.dag_id)}
-      />
-    `,
-  };
 }
 
 /** @param {{ dag: Api["DagResource"] }} props */
@@ -208,7 +170,7 @@ function Marks({ dag }) {
   const words = active === 1 ? "run waiting" : "runs waiting";
   return dag.is_paused ? html`
     <${Tag} kind="warn">
-      ${active} ${words}
+      paused, ${active} ${words}
     <//>
   ` : html`
     <${State} name="running" count=${active} />

@@ -66,7 +66,7 @@ export function FilterBar({ fields, facets, fixed, search, children }) {
       <//>
       ${chips.length > 1 && html`
         <button class="button quiet" onClick=${() => clearFilters(fields)}>
-          Clear filters
+          Remove all
         </button>
       `}
       ${children}

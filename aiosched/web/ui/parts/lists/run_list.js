@@ -9,6 +9,7 @@ import { Table } from "../table.js";
 import { FilterBar } from "./bar.js";
 import { RUN_FIELDS, clearFilters, isFiltered, paramsOf } from "./fields.js";
 import { chosenGroup, GroupBy, Groups } from "./groups.js";
+import { useAsList } from "./next_failed.js";
 import { SelectionBar, selectionColumn, useSelection } from "./selection.js";
 import { SortHead, orderWords } from "./sorted.js";
 
@@ -106,6 +107,7 @@ export function RunList({ dagId }) {
     { ...params, order },
     { kinds: ["run"], concerns: (patch) => dagId === undefined || patch.dag_id === dagId, limit: 50 },
   );
+  useAsList("runs", { ...params, order });
   const items = list.items.value;
   const selection = useSelection(items, (r) => String(r.key));
   const found = facets.data.value;
@@ -118,7 +120,12 @@ export function RunList({ dagId }) {
   };
   return html`
     <div class="stack">
-      <${FilterBar} fields=${fields} facets="run-facets" fixed=${{ dag_id: dagId }} search=${SEARCH}>
+      <${FilterBar}
+        fields=${fields}
+        facets="run-facets"
+        fixed=${{ ...paramsOf([SEARCH]), ...(dagId !== undefined && { dag_id: dagId }) }}
+        search=${SEARCH}
+      >
         <${GroupBy} />
       <//>
       <p class="soft" role="status">
@@ -127,6 +134,11 @@ export function RunList({ dagId }) {
       </p>
       <${SelectionBar}
         count=${selection.chosen.length}
+        all=${
+          list.more.value &&
+          selection.chosen.length === items.length &&
+          (() => selection.all("runs", { ...params, order }))
+        }
         noun="run"
         actions=${["clear", "mark", "note", "cancel"]}
         body=${{ runs: selection.chosen.map((r) => ({ dag_id: r.dag_id, run_id: r.run_id })) }}
