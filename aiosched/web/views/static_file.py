@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import mimetypes
 from pathlib import Path
+from typing import Final
 
 from fastapi import Request
 from fastapi.responses import FileResponse, Response
+
+_KINDS: Final = {".woff2": "font/woff2"}  # not every system's table has it
 
 
 def find_file(folder: Path, path: str) -> Path | None:
@@ -25,4 +28,5 @@ def answer_with(request: Request, file: Path, kind: str | None = None) -> Respon
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers=headers)
-    return FileResponse(file, media_type=kind or mimetypes.guess_type(file.name)[0] or "text/plain", headers=headers)
+    kind = kind or _KINDS.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "text/plain"
+    return FileResponse(file, media_type=kind, headers=headers)
