@@ -36,6 +36,7 @@ _SMALLEST: Final = MappingProxyType(  # for those that take about a second a tas
 )
 
 JOBS: Final = Shape("jobs-5000", 5000, 1, ())  # one-off jobs: a run each, of one DAG
+_FEWER: Final = MappingProxyType({JOBS.name: Shape("jobs-1000", 1000, 1, ())})
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ KINDS: Final = MappingProxyType(
             ),
             Kind("airflow", "Airflow", "airflow", smaller=_SMALLEST, ready_within=240.0, bound=240.0),
             Kind("jobs", "aiosched `inline`", "our_jobs", bound=300.0, own=True, runs_jobs=True),
-            Kind("procrastinate", "procrastinate", "procrastinate", bound=300.0, runs_jobs=True),
+            Kind("procrastinate", "procrastinate", "procrastinate", smaller=_FEWER, bound=300.0, runs_jobs=True),
             Kind("arq", "arq", "arq", runs_jobs=True),
         )
     }

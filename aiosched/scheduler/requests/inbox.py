@@ -70,8 +70,10 @@ _POISONOUS: Final = (
 )
 
 
-async def apply_requests(session: Session) -> int:
-    """Apply the waiting requests for our partitions, in the order they were made; returns how many.
+async def apply_requests(session: Session) -> bool:
+    """Apply the waiting requests for our partitions, in the order they were made; returns whether more may wait.
+
+    Those that are made meanwhile do not count: each is announced.
 
     Call it with `locks.ownership` held. Raises StaleRows if one of them hits a bug; those after it still wait.
     """
@@ -79,9 +81,10 @@ async def apply_requests(session: Session) -> int:
     applied = session.cache.unstored.answers()  # read before the query: an answer may be committed while it runs
     async with session.env.db.acquire() as conn:
         requests = await inbox.waiting_requests(conn, sorted(session.cache.partitions), limit=_REQUESTS_PER_PASS)
+    is_full = len(requests) == _REQUESTS_PER_PASS
     requests = [row for row in requests if row.id not in applied and row.id not in begun]
     if not requests:
-        return 0
+        return False
     done: list[int] = []
     for together in _passes(requests):
         async with _counted(session, together):
@@ -97,7 +100,7 @@ async def apply_requests(session: Session) -> int:
         session.wakeups.creation.wake()
     else:
         session.wakeups.wake_all()
-    return len(done)
+    return is_full
 
 
 async def _apply_in_turn(
