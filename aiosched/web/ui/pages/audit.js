@@ -2,11 +2,11 @@
 import { html } from "../lib/html.js";
 import { may } from "../lib/api.js";
 import { useList } from "../lib/resources.js";
-import { path, query, setQuery } from "../lib/router.js";
+import { path } from "../lib/router.js";
 import { Card, Empty, Link, Notice, Page, Tag, When } from "../parts/basics.js";
-import { Choices, FilterField, Text, pretty } from "../parts/facts.js";
-import { Filter } from "../parts/form.js";
-import { TimeFilter, periodOf } from "../parts/lists/filters.js";
+import { Text, pretty } from "../parts/facts.js";
+import { FilterBar } from "../parts/lists/bar.js";
+import { TIME, isFiltered, paramsOf } from "../parts/lists/fields.js";
 import { Table } from "../parts/table.js";
 
 /** @type {Record<string, string>} */
@@ -42,6 +42,22 @@ const ABOUT = {
   refused: ["what was refused for lack of rights", "refused"],
 };
 
+/** @type {import("../parts/lists/fields.js").Field[]} */
+const FIELDS = [
+  {
+    name: "about",
+    words: "About",
+    one: true,
+    options: Object.entries(ABOUT).map(([name, [words]]) => [name, words]),
+  },
+  { name: "object", words: "Name", one: true, free: true, hint: "Of what it is about" },
+  { name: "who", words: "Who", one: true, free: true, hint: "Such as api:ada" },
+  { name: "dag_id", words: "DAG", one: true, free: true },
+  TIME,
+  { name: "kind", words: "Kind", one: true, free: true, hint: "Such as login." },
+  { name: "result", words: "Result", one: true, options: Object.keys(RESULTS).map((one) => [one, one]) },
+];
+
 export function Audit() {
   if (!may("admin"))
     return html`
@@ -51,48 +67,23 @@ export function Audit() {
     `;
   return html`
     <${Page} title="Audit" lead="Who did what, from where; newest first.">
-      <div class="row">
-        <${Filter}
-          label="About"
-          value=${query.value.about}
-          any="about anything"
-          options=${Object.entries(ABOUT).map(([name, [words]]) => [name, words])}
-          onText=${(/** @type {string} */ text) => setQuery({ about: text })}
-        />
-        <${FilterField} name="object" words="Name of what it is about" />
-        <${FilterField} name="who" words="Who, such as api:ada" />
-        <${FilterField} name="dag_id" words="DAG id" />
-        <${TimeFilter} />
-        <${FilterField} name="kind" words="Kind, such as login." />
-      </div>
-      <${Choices} name="result" label="Result" options=${Object.keys(RESULTS).map((one) => [one, one])} />
+      <${FilterBar} fields=${FIELDS} />
       <${Entries} />
     <//>
   `;
 }
 
 function Entries() {
-  const { kind, about, object, who, dag_id, result } = query.value;
-  const [since, until] = periodOf();
-  const params = {
-    kind: kind || ABOUT[about]?.[1],
-    object,
-    who,
-    dag_id,
-    since,
-    until,
-    result: RESULTS[result] ? result : null,
-  };
+  const { about, kind, ...params } = paramsOf(FIELDS);
   /** @type {List<Api["AuditEntryResource"]>} */
-  const list = useList("audit", params);
-  const isFiltered = Object.values(params).some(Boolean);
+  const list = useList("audit", { ...params, kind: kind || ABOUT[String(about)]?.[1] });
   return html`
     <${Card} plain>
       <${Table}
         columns=${COLUMNS}
         list=${list}
         keyOf=${(entry) => entry.id}
-        empty=${html`<${Empty} title=${isFiltered ? "No matching entries" : "No entries yet"} />`}
+        empty=${html`<${Empty} title=${isFiltered(FIELDS) ? "No matching entries" : "No entries yet"} />`}
         caption="Audit log"
       />
     <//>

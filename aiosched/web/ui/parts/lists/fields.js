@@ -58,7 +58,7 @@ const TYPE = {
   options: RUN_TYPES.map((name) => [name, runTypeWords(name)]),
 };
 /** @type {Field} */
-const TIME = { name: "time", words: "Time", one: true, options: PERIODS, days: ["from", "to"] };
+export const TIME = { name: "time", words: "Time", one: true, options: PERIODS, days: ["from", "to"] };
 /** @type {Field[]} */
 const DURATIONS = [
   { name: "longer", words: "Longer than", one: true, options: LENGTHS },
