@@ -88,6 +88,7 @@ BARS: Final = {  # lists with the bar of filters: a filter of each, and what is 
     "/dags/wide?tab=runs": ("Type", "manual", "run_type=manual"),
     "/schedules": ("State", "paused", "paused=true"),
     "/requests": ("Outcome", "refused", "state=refused"),
+    "/audit": ("Result", "refused", "result=refused"),
 }
 
 

@@ -123,7 +123,7 @@ async def test_a_variable_is_edited_with_its_changes_in_view_and_hidden_when_it_
 
     await row.get_by_role("link", name="History of plan").click()
     await expect(page.get_by_role("row").filter(has_text="request.set_variable")).to_have_count(3)
-    await expect(page.get_by_label("About", exact=True)).to_have_value("variable")
+    await expect(page.get_by_role("button", name="About is changes of variables: change")).to_be_visible()
     await tab.picture("audit-of-a-variable")
     await service.api("DELETE", "variables/plan")
 
