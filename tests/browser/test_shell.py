@@ -121,7 +121,7 @@ async def test_compact_rows_are_chosen_and_stay(tab: Tab) -> None:
     await expect(row).to_be_visible()
     high = (await row.bounding_box() or {})["height"]
 
-    await page.get_by_label("Rows").select_option(label="Compact")
+    await page.get_by_role("combobox", name="Rows").select_option(label="Compact")
     low = (await row.bounding_box() or {})["height"]
     await page.reload()
     await expect(row).to_be_visible()
@@ -129,7 +129,7 @@ async def test_compact_rows_are_chosen_and_stay(tab: Tab) -> None:
     assert low < high
     assert (await row.bounding_box() or {})["height"] == low
     await tab.looks_well("dags-compact")
-    await page.get_by_label("Rows").select_option(label="Comfortable")
+    await page.get_by_role("combobox", name="Rows").select_option(label="Comfortable")
     assert (await row.bounding_box() or {})["height"] == high
 
 

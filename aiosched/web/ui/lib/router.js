@@ -98,7 +98,8 @@ export function go(to, { replace = false } = {}) {
 /** @typedef {string | number | boolean | null | undefined | string[]} QueryValue */
 
 /**
- * Change query parameters; null, "" and false remove one, a list is repeated. Replaces the history entry unless `push` is set.
+ * Change query parameters; null, "" and false remove one, a list is repeated. Replaces the history entry unless `push`
+ * is set.
  * @param {Record<string, QueryValue>} changes
  * @param {{ push?: boolean }} [options]
  */

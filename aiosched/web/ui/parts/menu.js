@@ -4,9 +4,10 @@ import { html, useRef, useState } from "../lib/html.js";
 let last = 0;
 
 /**
- * `words` are on the button, `label` names it and the box; `opener` is a ref to the button. The children are rendered while the box is open.
- * @param {{ words: Content, label: string, class?: string, opener?: Ref<HTMLElement>, children?: Content | ((close: () => void) => Content),
- *   [attribute: string]: unknown }} props
+ * `words` are on the button, `label` names it and the box; `opener` is a ref to the button. The children are rendered
+ * while the box is open.
+ * @param {{ words: Content, label: string, class?: string, opener?: Ref<HTMLElement>,
+ *   children?: Content | ((close: () => void) => Content), [attribute: string]: unknown }} props
  */
 export function Menu({ words, label, class: look = "button small quiet", opener, children, ...rest }) {
   const [id] = useState(() => `menu-${++last}`);

@@ -1,4 +1,4 @@
-// The bar of filters of a list: a search, a chip for each filter, and "+ Filter", where typing finds filters and values.
+// The bar of filters of a list: a search, a chip for each, and "+ Filter", where typing finds filters and values.
 import { html, useRef, useState } from "../../lib/html.js";
 import { useKey } from "../../lib/keys.js";
 import { useResource } from "../../lib/resources.js";
@@ -20,13 +20,17 @@ const OF_DAGS = ["dag_id", "owner", "team", "tag"]; // what lists of other thing
 /**
  * `facets` is the API path of the counts of the list's values, with `fixed` parameters; without it the fields have all
  * their values.
- * @param {{ fields: Field[], facets?: string, fixed?: object, search?: { name: string, words: string, field?: Ref<HTMLInputElement> },
- *   children?: Content }} props
+ * @param {{ fields: Field[], facets?: string, fixed?: object, children?: Content,
+ *   search?: { name: string, words: string, field?: Ref<HTMLInputElement> } }} props
  */
 export function FilterBar({ fields, facets, fixed, search, children }) {
   const chips = chipsOf(fields);
   /** @type {Ref<HTMLElement>} */
   const opener = useRef(null);
+  /** @param {Field} [of] */
+  const chooser = (of) => (/** @type {() => void} */ close) => html`
+    <${Chooser} of=${of} fields=${fields} facets=${facets} fixed=${fixed} close=${close} />
+  `;
   useKey("f", "add a filter", () => opener.current?.click());
   return html`
     <div class="row filters" role="group" aria-label="Filters">
@@ -50,7 +54,7 @@ export function FilterBar({ fields, facets, fixed, search, children }) {
             }
             label=${`${field.words} ${is} ${values}: change`}
           >
-            <${Chooser} of=${field} fields=${fields} facets=${facets} fixed=${fixed} />
+            ${chooser(field)}
           <//>
           <button
             class="button quiet"
@@ -62,7 +66,7 @@ export function FilterBar({ fields, facets, fixed, search, children }) {
         </span>
       `)}
       <${Menu} class="button" words="+ Filter" label="Add a filter" opener=${opener} aria-keyshortcuts="f">
-        <${Chooser} fields=${fields} facets=${facets} fixed=${fixed} />
+        ${chooser()}
       <//>
       ${chips.length > 1 && html`
         <button class="button quiet" onClick=${() => clearFilters(fields)}>
@@ -76,9 +80,9 @@ export function FilterBar({ fields, facets, fixed, search, children }) {
 
 /**
  * Chooses values of a field, or first the field.
- * @param {{ of?: Field, fields: Field[], facets?: string, fixed?: object }} props
+ * @param {{ of?: Field, fields: Field[], facets?: string, fixed?: object, close: () => void }} props
  */
-function Chooser({ of, fields, facets, fixed }) {
+function Chooser({ of, fields, facets, fixed, close }) {
   const [field, setField] = useState(of);
   const [text, setText] = useState("");
   const found = useFound(field ? [field] : fields, fields, facets, fixed, text.trim());
@@ -128,7 +132,7 @@ function Chooser({ of, fields, facets, fixed }) {
         />
       </form>
       ${values.map((one) => html`
-        <${Value} key=${`${one.field.name} ${one.value}`} found=${one} named=${!field} />
+        <${Value} key=${`${one.field.name} ${one.value}`} found=${one} named=${!field} close=${close} />
       `)}
       ${typed.map((one) => html`
         <button
@@ -136,7 +140,8 @@ function Chooser({ of, fields, facets, fixed }) {
           class="button quiet pick"
           onClick=${() => {
             toggle(one, "", text.trim());
-            again();
+            if (one.one) close();
+            else again();
           }}
         >
           ${one.words} is “${text.trim()}”
@@ -157,9 +162,9 @@ function Chooser({ of, fields, facets, fixed }) {
 
 /**
  * A value: chosen, excluded or neither.
- * @param {{ found: Found, named: boolean }} props
+ * @param {{ found: Found, named: boolean, close: () => void }} props
  */
-function Value({ found: { field, value, words, count }, named }) {
+function Value({ found: { field, value, words, count }, named, close }) {
   const is = chosen(field.name).includes(value);
   const isNot = chosen(`not_${field.name}`).includes(value);
   return html`
@@ -168,7 +173,7 @@ function Value({ found: { field, value, words, count }, named }) {
         class="button quiet pick clip"
         aria-pressed=${is ? "true" : "false"}
         title=${words}
-        onClick=${() => toggle(field, "", value)}
+        onClick=${() => (toggle(field, "", value), field.one && close())}
       >
         ${is ? "✓ " : ""}
         ${named ? `${field.words}: ` : ""}
