@@ -34,8 +34,8 @@ def test_a_time_is_an_instant_or_how_long_ago() -> None:
 def test_options_name_the_runs_that_are_wanted() -> None:
     wanted = wanted_runs("d", [RunState.FAILED], [RunType.MANUAL], "ann", ["a", "b"], longer_than="5m")
 
-    assert (wanted.dag_id, wanted.states, wanted.run_types) == ("d", ("failed",), ("manual",))
-    assert (wanted.owner, wanted.tags, wanted.min_seconds) == ("ann", ("a", "b"), 300)
+    assert (wanted.dags.dag_id, wanted.states, wanted.run_types) == ("d", ("failed",), ("manual",))
+    assert (wanted.dags.owners, wanted.dags.tags, wanted.min_seconds) == (("ann",), ("a", "b"), 300)
 
 
 async def test_the_latest_run_is_the_newest_that_no_backfill_made(db: Database) -> None:

@@ -125,7 +125,7 @@ PATHS: Final = (
     "runs",
     "runs?dag_id=sales&state=failed&search=r1",
     "runs?order=-end_date&owner=ada&tag=x",
-    "runs?not_owner=ada&not_state=failed&asset=orders&version=1",
+    "runs?not_owner=ada&not_state=failed&asset=orders",
     "runs?state=failed&ended_since=2026-11-20T12:00:00Z&order=end_date",
     "run-facets?owner=ada&tag=x&state=failed",
     "run-facets?since=2026-11-20T12:00:00Z&run_type=scheduled&min_seconds=5",

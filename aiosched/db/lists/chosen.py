@@ -6,12 +6,27 @@ as it is now. Source: docs/decisions/0047-lists-search-a-bounded-part.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select, true, tuple_, union
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Select,
+    and_,
+    any_,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+    true,
+    tuple_,
+    union,
+)
 
 from aiosched.core.timetables.days import DayOrInstant
 from aiosched.db.access.only_seen import only_seen
@@ -25,6 +40,7 @@ from aiosched.db.server.engine import Database
 RunOrder = Literal["-run_after", "run_after", "-end_date", "end_date"]
 RunKey = tuple[datetime, int]  # the instant by which a list is ordered, and the run's key
 
+_KEYS: Final = ARRAY(BigInteger)
 _FEW_DAGS: Final = 2_000
 _MOST_EVENTS: Final = 10_000  # of an asset, the newest, whose runs are found
 
@@ -54,6 +70,7 @@ class WantedRuns:
     reason: str | None = None  # why a run failed
     version: int | None = None
     asset: str | None = None  # that it updated, or that triggered it
+    keys: Sequence[int] | None = None  # those of the asset, once it is `resolved`
     conf: Collection[tuple[str, str]] = ()  # keys of its conf, or paths with dots, and their values as text
     without: Without = NOTHING
 
@@ -64,13 +81,15 @@ def failed_since(since: datetime) -> WantedRuns:
 
 
 async def resolved(db: Database, wanted: WantedRuns) -> WantedRuns:
-    """The same wish with instants in place of days, and with the ids of the DAGs of its owners, teams and tags, if
-    these are few: no run needs a look-up then."""
+    """The same wish with instants in place of days, with the runs of its asset, and with the ids of the DAGs of its
+    owners, teams and tags, if these are few: no run needs a look-up then."""
     spans: dict[str, Any] = {}
     for names in ("since", "until"), ("ended_since", "ended_until"), ("logical_since", "logical_until"):
         since, until = (getattr(wanted, name) for name in names)
         spans |= zip(names, await span_of(db, wanted.dags.dag_id, since, until), strict=True)
     wanted = replace(wanted, **spans)
+    if wanted.asset is not None:
+        wanted = replace(wanted, keys=[row[0] for row in await fetch(db, _runs_of_asset(wanted.asset))])
     if not dag_conditions(wanted.dags, wanted.without):
         return wanted
     found = [row.dag_id for row in await fetch(db, _dags(wanted).limit(_FEW_DAGS + 1))]
@@ -92,8 +111,8 @@ def chosen_runs(query: Select[Any], wanted: WantedRuns, seen: Seen) -> Select[An
         query = query.where(dag_run.c.reason == wanted.reason)
     if wanted.version is not None:
         query = query.where(dag_run.c.version_id.in_(_versions(wanted)))
-    if wanted.asset is not None:
-        query = query.where(dag_run.c.id.in_(_runs_of_asset(wanted.asset)))
+    if wanted.keys is not None:
+        query = query.where(dag_run.c.id == any_(cast(bindparam(None, wanted.keys, _KEYS), _KEYS)))
     for key, value in wanted.conf:
         places = {(key,), tuple(key.split("."))}
         query = query.where(or_(*(func.json_extract_path_text(dag_run.c.conf, *each) == value for each in places)))
@@ -119,7 +138,7 @@ def _versions(wanted: WantedRuns) -> Select[Any]:
     return select(dag_version.c.id).where(dag_version.c.number == wanted.version, *conditions)
 
 
-def _runs_of_asset(name: str) -> Any:
+def _runs_of_asset(name: str) -> Select[Any]:
     """The keys of the runs that updated an asset, or that it triggered. Index: ix_asset_event_asset_id_timestamp."""
     asset, event, consumption = (metadata.tables[f"asset{part}"] for part in ("", "_event", "_consumption"))
     newest = (
@@ -130,7 +149,8 @@ def _runs_of_asset(name: str) -> Any:
         .cte("newest")
     )
     consumed = select(consumption.c.run_id).where(consumption.c.event_id.in_(select(newest.c.id)))
-    return union(select(newest.c.source_run_id).where(newest.c.source_run_id.is_not(None)), consumed)
+    updated = select(newest.c.source_run_id).where(newest.c.source_run_id.is_not(None))
+    return select(union(updated, consumed).subquery())
 
 
 def lasting(
