@@ -64,11 +64,14 @@ class LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            from aiosched.cli.suggestions import near_options, with_command, with_suggestion
+            from aiosched.cli.suggestions import meant_options, near_options, with_command, with_suggestion
 
             error.message = with_suggestion(error.message)
             if (possible := getattr(error, "possibilities", None)) is not None:
                 error.possibilities = near_options(error.option_name, possible)
+            if (name := getattr(error, "option_name", None)) is not None and error.ctx is not None:
+                known = [option for param in error.ctx.command.params for option in param.opts]
+                error.possibilities = meant_options(name, known) or getattr(error, "possibilities", None)
             if error.ctx is not None and (entry := self.entries.get(error.ctx.info_name or "")) is not None:
                 group = next(name for name, each in self.entries.items() if each.module == entry.module)
                 error.message = with_command(error.message, group, self._visible())

@@ -28,6 +28,15 @@ MEANT: Final = {
     "tasks why": "why",
 }  # what has another name here: in Airflow, or in the reader's mind
 
+MEANT_OPTIONS: Final = {
+    "-s": ("--from", "--since"),
+    "--start-date": ("--from", "--since"),
+    "-e": ("--to", "--until"),
+    "--end-date": ("--to", "--until"),
+    "--dag-id": ("--dag",),
+    "--tags": ("--tag",),
+}  # Airflow's, and those that have them here
+
 
 def with_suggestion(message: str) -> str:
     """The message about a wrong value, with the near ones if it lists what is possible."""
@@ -53,6 +62,11 @@ def near_options(name: str, possible: Iterable[str]) -> list[str]:
     """Those of the possible options whose words, without their dashes, are near `name`."""
     words = {option.lstrip("-"): option for option in possible}
     return [words[word] for word in get_close_matches(name.lstrip("-"), words)]
+
+
+def meant_options(name: str, known: Iterable[str]) -> list[str]:
+    """Those of the options of a command that have another name in Airflow: `name`."""
+    return [option for option in MEANT_OPTIONS.get(name, ()) if option in set(known)]
 
 
 def near_commands(word: str, groups: Mapping[str, Any]) -> list[str]:

@@ -82,28 +82,31 @@ def test_an_instant_in_a_table_is_relative_to_now(seconds: int, text: str) -> No
 @pytest.mark.parametrize(
     ("needs", "room", "kept", "widths"),
     [
-        ([5, 30, 9], 60, (), [5, 30, 9]),
-        ([5, 30, 9], 40, (), [5, 26, 9]),
-        ([20, 30, 30], 60, (), [20, 20, 20]),
-        ([20, 30, 30], 60, (0, 1), [20, 30, 10]),
-        ([20, 30, 30], 40, (0, 1), [17, 17, 6]),
-        ([20, 30, 30], 10, (0,), [6, 6, 6]),
+        ([5, 30, 9], 64, (0,), [5, 30, 9]),
+        ([5, 30, 9], 44, (0,), [5, 26, 9]),
+        ([20, 30, 30], 64, (0,), [20, 20, 20]),
+        ([20, 30, 30], 63, (0,), [20, 20, 19]),  # of equal ones the last
+        ([20, 30, 30], 64, (0, 1), [20, 30, 10]),
+        ([62, 20, 30, 40], 90, (0,), [62, 8, 7, 7]),
+        ([62, 20, 30, 40], 80, (0,), [62, 6, 6, 0]),
+        ([62, 20, 30, 40], 64, (0, 2), [62, 0, 30, 0]),  # too wide, and yet whole
     ],
 )
-def test_the_widest_columns_are_cut_first_and_ids_last(
+def test_the_widest_last_columns_are_cut_then_left_out_and_ids_never(
     needs: list[int], room: int, kept: tuple[int, ...], widths: list[int]
 ) -> None:
-    assert fitting(needs, room, kept) == widths
+    assert fitting(needs, room, kept, [6] * len(needs)) == widths
 
 
 def test_a_table_has_one_line_for_each_row_and_cuts_off_what_does_not_fit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(SystemClock, "now", lambda self: AT + timedelta(minutes=5))
     run_id = "scheduled__2026-11-20T06:00:00+00:00"
     columns = {
-        "NAME": lambda row: "d" * 80,
+        "NAME": lambda row: "d" * 20,
+        "TEXT": lambda row: "t" * 80,
         "RUN": lambda row: RunId(run_id),
         "DATE": lambda row: ExactInstant(AT),
         "START": lambda row: AT,
@@ -117,9 +120,10 @@ def test_a_table_has_one_line_for_each_row_and_cuts_off_what_does_not_fit(
     (_, narrow), (_, wide) = lines(wide=False), lines(wide=True)
     set_wide(False)
 
-    assert (narrow[:3], len(narrow.rstrip()) <= 70, "…" in narrow) == ("ddd", True, True)
-    assert narrow.split()[1:] == ["2026-11-20T06:00", "2026-11-20", "12:00:00Z", "5", "m", "ago"]
-    assert wide.split() == ["d" * 80, run_id, "2026-11-20", "12:00:00Z", "2026-11-20", "12:00:00Z"]
+    assert (narrow[:23], len(narrow.rstrip()) <= 100) == (f"{'d' * 20}  t", True)
+    assert "…" in narrow.split()[1]
+    assert narrow.split()[2:] == ["2026-11-20T06:00", "2026-11-20", "12:00:00Z", "5", "m", "ago"]
+    assert wide.split() == ["d" * 20, "t" * 80, run_id, "2026-11-20", "12:00:00Z", "2026-11-20", "12:00:00Z"]
 
 
 def test_an_instant_is_shown_in_utc() -> None:
@@ -134,6 +138,17 @@ def test_plain_lines_have_tabs_between_cells_and_no_heading(capsys: pytest.Captu
     show_list(ROWS, COLUMNS, None, empty="")
 
     assert capsys.readouterr().out == "a b\t2026-11-20T12:00:00Z\tyes\n"
+
+
+def test_an_id_that_is_wider_than_the_terminal_is_whole_and_the_rest_is_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    show_list([1], {"DAG": lambda row: "d" * 60, "FILE": lambda row: "f.py"}, Format.TABLE, empty="")
+
+    shown = capsys.readouterr()
+    assert shown.out.split() == ["DAG", "d" * 60]
+    assert "FILE (--wide shows all)" in shown.err
 
 
 def test_json_has_all_fields_and_times_in_rfc_3339_utc(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,26 @@ def test_dags_are_listed_by_tag_and_owner(on_db: Cli) -> None:
     assert on_db("dags", "list", "--tag", "silver").stderr == "no such DAGs\n"
 
 
+def test_dags_are_chosen_by_tag_owner_and_team(on_db: Cli) -> None:
+    async def three(db: Database) -> None:
+        await add_dag(db, "a", tags=["gold", "etl"], owner="ann", team="sales", is_paused=True)
+        await add_dag(db, "b", tags=["gold"], owner="bob", team="sales", is_paused=True)
+        await add_dag(db, "c", tags=[], owner="bob", is_paused=True)
+
+    on_db.work(three)
+    for words, ids in (
+        (("--tag", "gold"), ["a", "b"]),
+        (("--tag", "gold", "--tag", "etl"), ["a"]),
+        (("--owner", "bob"), ["b", "c"]),
+        (("--team", "sales", "--owner", "bob"), ["b"]),
+        (("b*", "--tag", "gold"), ["b"]),
+    ):
+        assert [row["dag_id"] for row in on_db.json("dags", "list", *words)] == ids
+        assert on_db.lines("dags", "pause", *words) == [[dag_id, "was paused already"] for dag_id in ids]
+    assert "Give an id, a pattern, --tag" in on_db("dags", "unpause", code=2).stderr
+    assert "no such DAGs" in on_db("dags", "pause", "--team", "nobody", code=3).stderr
+
+
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_dag_whose_file_cannot_be_parsed_is_listed_with_its_state_and_no_next_run(
     on_db: Cli, is_paused: bool

@@ -4,8 +4,9 @@ Four formats: `table` (default on a terminal), `plain` (default elsewhere: no he
 columns separated by tabs, for `cut` and `xargs`), `json` and `yaml` (all fields; instants
 in RFC 3339, UTC). NO_COLOR is respected.
 
-Tables are for people: a row is one line, what does not fit ends with an ellipsis, run ids are short, and instants are
-relative to now. With `--wide` all is shown as it is; the other formats always do.
+Tables are for people: a row is one line, run ids are short, and instants are relative to now. What identifies a row is
+never cut: the widest of the other columns are, the last one first, and where that is not enough the last ones are left
+out. With `--wide` all is shown as it is; the other formats always do.
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ class Format(StrEnum):
 
 _UNBOUNDED: Final = 100_000  # columns of a terminal, for what may be wider than the terminal
 _GAP: Final = 2  # between the columns of a table
-_IDS: Final = frozenset({"DAG", "RUN", "TASK", "ID", "POOL", "ASSET", "KEY"})  # columns that are cut last
+_IDS: Final = frozenset({"DAG", "RUN", "TASK", "ID", "POOL", "ASSET", "KEY"})  # never cut, as the first column
 _NARROWEST: Final = 6  # characters to which a column is cut
+_LEFT_OUT: Final = 0  # the width of such a column
 STRUCTURED: Final = (Format.JSON, Format.YAML)  # for programs
 
 STYLES: Final = {
@@ -244,18 +246,23 @@ def _cell(value: Any, now: datetime | None = None) -> str:
     return str(value)
 
 
-def fitting(needs: Sequence[int], room: int, kept: Collection[int] = ()) -> list[int]:
-    """Widths of columns that need so many characters: the widest ones get less until all fit, if they can.
+def fitting(needs: Sequence[int], room: int, kept: Collection[int], least: Sequence[int]) -> list[int]:
+    """Widths of columns that need so many characters, in `room`, which has the gaps between them, too.
 
-    Those at the places `kept` get less only if that is not enough.
+    Those at the places `kept` have what they need. The widest of the others (of equal ones the last) gets less, down to
+    `least`; if that is not enough the last ones are left out (0).
     """
     widths = list(needs)
-    for places in ([place for place in range(len(needs)) if place not in kept], range(len(needs))):
-        most = max((widths[place] for place in places), default=0)
-        while sum(widths) > room and most > _NARROWEST:
-            most -= 1
-            for place in places:
-                widths[place] = min(widths[place], most)
+
+    def excess() -> int:
+        shown = [width for width in widths if width != _LEFT_OUT]
+        return sum(shown) + _GAP * (len(shown) - 1) - room
+
+    others = [place for place in range(len(needs)) if place not in kept]
+    while excess() > 0 and (wide := [place for place in others if widths[place] > least[place]]):
+        widths[max(wide, key=lambda place: (widths[place], place))] -= 1
+    while excess() > 0 and others:
+        widths[others.pop()] = _LEFT_OUT
     return widths
 
 
@@ -264,16 +271,24 @@ def _print_table(rows: list[list[str]], titles: list[str], *, wide: bool) -> Non
     from rich.table import Table
     from rich.text import Text
 
-    screen = console(width=_UNBOUNDED if wide else None)
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
     needs = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
-    room = screen.width - _GAP * (len(titles) - 1)
-    kept = [place for place, title in enumerate(titles) if title in _IDS]
-    for title, width in zip(titles, fitting(needs, room, kept), strict=True):
-        table.add_column(title, overflow="ellipsis", no_wrap=True, width=width)
+    kept = [place for place, title in enumerate(titles) if place == 0 or title in _IDS]
+    least = [max(len(title), min(need, _NARROWEST)) for title, need in zip(titles, needs, strict=True)]
+    room = _UNBOUNDED if wide else console().width
+    widths = fitting(needs, room, kept, least)
+    shown = [place for place, width in enumerate(widths) if width != _LEFT_OUT]
+    # an id that is wider than the terminal goes on in its next line, as it would in any other program
+    screen = console(width=max(room, sum(widths) + _GAP * len(shown)))
+    table = Table(
+        box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0)
+    )  # fmt: skip
+    for place in shown:
+        table.add_column(titles[place], overflow="ellipsis", no_wrap=True, width=widths[place])
     for row in rows:
-        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(row[place], style=STYLES.get(row[place], "")) for place in shown))
     screen.print(table)
+    if hidden := [title for place, title in enumerate(titles) if place not in shown]:
+        talk(f"not shown, as the terminal is narrow: {', '.join(hidden)} (--wide shows all)")
 
 
 def _print_rich(label: str, value: str) -> None:

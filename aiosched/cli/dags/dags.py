@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from aiosched.cli.base.completion import complete_dag
 from aiosched.cli.base.opening import Open, open_page, page_path
 from aiosched.cli.base.options import (
     Conf,
@@ -20,6 +21,7 @@ from aiosched.cli.base.options import (
     Output,
     Param,
     Reason,
+    UsageProblem,
     Yes,
     confirm,
     read_conf,
@@ -45,10 +47,11 @@ from aiosched.cli.dags import backfill, dag_files, lists
 from aiosched.core.graph.given_texts import TypedConf
 from aiosched.core.requests.requests import DeleteDag, Pause, ReleaseDag, Trigger, Unpause
 from aiosched.core.requests.stored import verb_of
-from aiosched.errors import Refused, TimedOut
+from aiosched.errors import NotFound, Refused, TimedOut
 
 if TYPE_CHECKING:
     from aiosched.core.timetables.days import DayOrInstant
+    from aiosched.db.lists.dag_lists import DagFilters
     from aiosched.db.queries.queries import DagListRow, RunRow
     from aiosched.db.server.engine import Database
 
@@ -56,6 +59,10 @@ app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="DAGs: list, trigger, pause, test, check."
 )
 
+SomeDags = Annotated[
+    str | None,
+    typer.Argument(metavar="[DAG]", help="An id, or a pattern.", show_default=False, autocompletion=complete_dag),
+]
 _SPELLED_BY_TRIGGER: Final = ("conf", "logical_date", "run_id", "run_after", "partition_key", "triggered_by")
 _PAGE: Final = 500
 _COLUMNS: Final[Columns[DagListRow]] = {
@@ -77,30 +84,34 @@ def list_(
     ] = None,
     tag: lists.OfTag = None,
     owner: lists.OfOwner = None,
+    team: lists.OfTeam = None,
     stale: Annotated[bool, typer.Option("--stale", help="Include DAGs whose file is gone.")] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """List DAGs with their state, schedule and next run."""
-    from aiosched.db.lists.dag_lists import list_dags
+    filters = _filters(pattern, tag, owner, team, stale=stale)
+    rows = with_database(dsn, lambda db: _every_page(db, filters))
+    empty = f"no DAG matches {pattern}" if pattern else "no such DAGs" if tag or owner or team else "no DAGs yet"
+    show_list(rows, _COLUMNS, output, empty=empty)
+
+
+def _filters(
+    pattern: str | None, tags: list[str] | None, owner: str | None, team: str | None, *, stale: bool = False
+) -> DagFilters:
     from aiosched.db.lists.of_dags import OfDags
 
-    async def every_page(db: Database) -> list[DagListRow]:
-        found: list[DagListRow] = []
-        while page := await list_dags(
-            db,
-            pattern=pattern,
-            of=OfDags(owners=() if owner is None else (owner,), tags=tag or ()),
-            stale=stale,
-            after=(found[-1].dag_id, None) if found else None,
-            limit=_PAGE,
-        ):
-            found += page
-        return found
+    of = OfDags(owners=() if owner is None else (owner,), teams=() if team is None else (team,), tags=tags or ())
+    return {"pattern": pattern, "of": of, "stale": stale}
 
-    rows = with_database(dsn, every_page)
-    empty = f"no DAG matches {pattern}" if pattern else "no such DAGs" if tag or owner else "no DAGs yet"
-    show_list(rows, _COLUMNS, output, empty=empty)
+
+async def _every_page(db: Database, filters: DagFilters) -> list[DagListRow]:
+    from aiosched.db.lists.dag_lists import list_dags
+
+    found: list[DagListRow] = []
+    while page := await list_dags(db, after=(found[-1].dag_id, None) if found else None, limit=_PAGE, **filters):
+        found += page
+    return found
 
 
 @app.command()
@@ -310,21 +321,49 @@ class PauseResult:
 
 
 @app.command(cls=UNASKED)
-def pause(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
+def pause(
+    dag_id: SomeDags = None,
+    tag: lists.OfTag = None,
+    owner: lists.OfOwner = None,
+    team: lists.OfTeam = None,
+    reason: Reason = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
     """Pause DAGs (an id, or a pattern with * and ?): no new runs; running ones continue."""
-    _switch(Pause(reason=reason), dag_id, dsn, output)
+    _switch(Pause(reason=reason), _filters(dag_id, tag, owner, team), dsn, output)
 
 
 @app.command(cls=UNASKED)
-def unpause(dag_id: DagId, reason: Reason = None, dsn: Dsn = None, output: Output = None) -> None:
+def unpause(
+    dag_id: SomeDags = None,
+    tag: lists.OfTag = None,
+    owner: lists.OfOwner = None,
+    team: lists.OfTeam = None,
+    reason: Reason = None,
+    dsn: Dsn = None,
+    output: Output = None,
+) -> None:
     """Unpause DAGs (an id, or a pattern with * and ?)."""
-    _switch(Unpause(reason=reason), dag_id, dsn, output)
+    _switch(Unpause(reason=reason), _filters(dag_id, tag, owner, team), dsn, output)
 
 
-def _switch(request: Pause | Unpause, pattern: str, dsn: str | None, output: Format | None) -> None:
+def _switch(request: Pause | Unpause, filters: DagFilters, dsn: str | None, output: Format | None) -> None:
+    from aiosched.db.lists.of_dags import ALL_DAGS
     from aiosched.db.queries.queries import get_dag, matching_dags
 
     verb = verb_of(type(request))
+    pattern, by_label = filters["pattern"], filters["of"] != ALL_DAGS
+    if pattern is None and not by_label:
+        raise UsageProblem(f"which DAGs are to be {verb}d? Give an id, a pattern, --tag, --owner or --team")
+
+    async def chosen_ids(db: Database) -> list[str]:
+        if pattern is not None and not by_label:
+            return await matching_dags(db, pattern)
+        found = [row.dag_id for row in await _every_page(db, filters)]
+        if not found:
+            raise NotFound("There are no such DAGs; see `aiosched dags list --tag TAG`.")
+        return found
 
     async def one(db: Database, dag_id: str) -> PauseResult:
         if (await get_dag(db, dag_id)).is_paused is (verb == "pause"):
@@ -333,7 +372,7 @@ def _switch(request: Pause | Unpause, pattern: str, dsn: str | None, output: For
         return PauseResult(dag_id, "waits for a scheduler" if answer is None else f"{verb}d")
 
     async def every(db: Database) -> list[PauseResult]:
-        return await _few_at_a_time([_later(one, db, dag_id) for dag_id in await matching_dags(db, pattern)])
+        return await _few_at_a_time([_later(one, db, dag_id) for dag_id in await chosen_ids(db)])
 
     done = with_database(dsn, every)
     show_list(done, {"DAG": lambda s: s.dag_id, "RESULT": lambda s: s.result}, output, empty="")

@@ -34,6 +34,7 @@ OfState = Annotated[
 ]
 OfType = Annotated[list[RunType] | None, typer.Option("--type", help="Only of this type of run; may be repeated.")]
 OfOwner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only of DAGs of this owner.")]
+OfTeam = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Only of DAGs of this team.")]
 OfTag = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="TAG", help="Only of DAGs with this tag; repeated: with all."),
