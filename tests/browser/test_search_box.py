@@ -32,7 +32,7 @@ async def test_ctrl_k_finds_dags_tasks_runs_pages_and_actions(service: Service, 
     await page.get_by_role("button", name="Search").click()  # a run, then what was visited
     await field.fill("wide day-099")
     await page.get_by_role("listbox").get_by_role("option").filter(has_text="day-099").click()
-    await expect(page.get_by_role("heading", name="day-099")).to_be_visible()
+    await expect(page.locator(".run-id", has_text="day-099")).to_be_visible()
     await page.keyboard.press("/")
     await expect(page.get_by_role("listbox").get_by_role("option").first).to_have_text(re.compile("DAG.*wide"))
 

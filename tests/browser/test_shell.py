@@ -139,7 +139,7 @@ async def test_the_address_holds_the_tab_and_the_filters_through_reload_and_back
     await expect(page).to_have_url(re.compile("state=failed"))
     await expect(page.get_by_role("row")).to_have_count(12)
     await page.get_by_role("link", name="day-099").click()
-    await expect(page.get_by_role("heading", name="day-099")).to_be_visible()
+    await expect(page.locator(".run-id", has_text="day-099")).to_be_visible()
 
     await page.go_back()
     await expect(page.get_by_role("row")).to_have_count(12)

@@ -306,3 +306,37 @@ async def test_terminal_colours_become_classes_or_properties_and_lose_no_text(ta
     told = await ask(tab, "ansi.js", "pieces", [[line] for line in COLOURS])
     found = [[(one["text"], one["className"], one["style"]) for one in pieces] for pieces in told]
     assert dict(zip(COLOURS, found, strict=True)) == COLOURS
+
+
+MARKDOWN: dict[str, Any] = {
+    "ECB says **1.0834**\n- keep\n- `raise`": [
+        ["paragraph", [["text", "ECB says "], ["strong", [["text", "1.0834"]]]]],
+        ["list", False, [[["paragraph", [["text", "keep"]]]], [["paragraph", [["code", "raise"]]]]]],
+    ],
+    "# Title\nsnake_case_name and *now*": [
+        ["heading", 1, [["text", "Title"]]],
+        ["paragraph", [["text", "snake_case_name and "], ["em", [["text", "now"]]]]],
+    ],
+    "a|b\n-|-\n1|2": [["table", [[["text", "a"]], [["text", "b"]]], [[[["text", "1"]], [["text", "2"]]]]]],
+    "```\n<b>*x*</b>\n": [["code", "<b>*x*</b>\n"]],
+    "[run](https://example.com/a) <script>": [
+        ["paragraph", [["link", "https://example.com/a", [["text", "run"]]], ["text", " <script>"]]]
+    ],
+}
+HARMLESS = (  # no link is made of these
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](data:text/html,<script>)",
+    "[x]( vbscript:x)",
+    "[x](//example.com)",
+    "![x](javascript:alert(1))",
+    "<img src=x onerror=alert(1)>",
+)
+
+
+async def test_markdown_is_data_and_links_lead_to_the_web_only(tab: Tab) -> None:
+    assert await ask(tab, "markdown.js", "blocksOf", [[text] for text in MARKDOWN]) == list(MARKDOWN.values())
+    told = await ask(tab, "markdown.js", "blocksOf", [[text] for text in HARMLESS])
+    assert '"link"' not in json.dumps(told)
+    for mark in ("*", "**", "_", "`", "[", "](", "> ", "- ", "|", "-|", "\\", "http://", "1. ", "#"):
+        await ask(tab, "markdown.js", "blocksOf", [[mark * 40_000], [f"a{mark}" * 30_000], [f"{mark}a\n" * 20_000]])

@@ -31,8 +31,8 @@ def test_tasks_edges_arguments_and_limits() -> None:
     assert words(spec(extract, clean, load), spec(extract, later, check)) == [
         "task clean: removed",
         (
-            "task load: now runs after extract; runs no longer after clean; retries 0 → 3; argument sql changed; "
-            "argument y none → 2"
+            "task load: now runs after extract; runs no longer after clean; retries 0 → 3; "
+            "argument sql changed; argument y none → 2"
         ),
         "task check: added, after load",
     ]

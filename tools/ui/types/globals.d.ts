@@ -82,3 +82,19 @@ interface Array<T> {
 interface JSON {
   rawJSON?: (text: string) => unknown;
 }
+
+// Markdown: a piece of a paragraph, and a block. See lib/markdown.js.
+type Piece =
+  | ["text", string]
+  | ["code", string]
+  | ["strong", Piece[]]
+  | ["em", Piece[]]
+  | ["link", string, Piece[]];
+type Block =
+  | ["heading", number, Piece[]]
+  | ["paragraph", Piece[]]
+  | ["code", string]
+  | ["quote", Block[]]
+  | ["list", boolean, Block[][]]
+  | ["rule"]
+  | ["table", Piece[][], Piece[][][]];

@@ -1,5 +1,6 @@
 // Names and paths of task instances.
 import { path } from "./router.js";
+import { runTypeWords } from "./states.js";
 import { dayAndTime } from "./time.js";
 
 /** @typedef {{ dag_id: string, run_id: string, task_id: string, map_index: number }} TaskPlace */
@@ -38,7 +39,7 @@ export const taskPath = ({ dag_id, run_id, task_id, map_index }) =>
  * @param {{ logical_date: string | null, run_after: string, run_type: string }} run
  */
 export const runTitle = (run) =>
-  `${dayAndTime(run.logical_date ?? run.run_after)} · ${run.run_type.replaceAll("_", " ")}`;
+  `${dayAndTime(run.logical_date ?? run.run_after)} · ${runTypeWords(run.run_type)}`;
 
 /**
  * A number with separators: `48,125`.

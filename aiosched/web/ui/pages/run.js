@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "../lib/html.js";
 import { at, may, post } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
 import { watchTopic } from "../lib/live.js";
+import { runTitle } from "../lib/names.js";
 import { useResource } from "../lib/resources.js";
 import { path, query } from "../lib/router.js";
 import { byState, stateOf } from "../lib/states.js";
@@ -10,6 +11,7 @@ import { duration, secondsBetween } from "../lib/time.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
 import { Announce, Card, Empty, Notice, Page, Shown, State, Tabs, When } from "../parts/basics.js";
+import { CopyButton } from "../parts/copy.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed } from "../parts/facts.js";
 import { Chart } from "../parts/gantt/chart.js";
@@ -76,7 +78,7 @@ function Run({ run, reload }) {
   const tab = query.value.tab || "tasks";
   return html`
     <${Page}
-      title=${run.run_id}
+      title=${runTitle(run)}
       crumbs=${[...crumbsOf(run.dag_id), ["Runs", path("dags", run.dag_id) + "?tab=grid"]]}
       actions=${html`<${Actions} run=${run} setOpen=${setOpen} />`}
       lead=${html`<${Lead} run=${run} />`}
@@ -126,6 +128,10 @@ function Lead({ run }) {
     </span>
     ${run.partition_key && html`<span class="soft">partition ${run.partition_key}</span>`}
     <${StateBar} tasks=${run.tasks} />
+    <span class="run-id">
+      <code>${run.run_id}</code>
+      <${CopyButton} text=${run.run_id} />
+    </span>
   `;
 }
 

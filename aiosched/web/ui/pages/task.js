@@ -100,18 +100,24 @@ function Task({ task, reload }) {
       lead=${html`<${Lead} task=${task} />`}
     >
       <${Announce} text=${`${name} is ${stateOf(task.state).label}`} />
-      <div class="columns wide-first">
-        <${TaskFacts} task=${task} base=${base} params=${params} reload=${reload} />
+      <div class="log-first">
         ${EXPLAINED.includes(task.state) && html`
-          <${WhyCard}
-            of=${base}
-            params=${params}
-            concerns=${(p) => p.kind === "task" || p.dag_id === dag || p.kind === "pool"}
-          />
+          <div class="reasons">
+            <${WhyCard}
+              of=${base}
+              params=${params}
+              concerns=${(p) => p.kind === "task" || p.dag_id === dag || p.kind === "pool"}
+            />
+          </div>
         `}
+        <div class="stack">
+          <${Tabs} tabs=${TABS} keep=${["map_index", "try"]} />
+          <${Tab} task=${task} base=${base} params=${params} name=${name} />
+        </div>
+        <div class="about">
+          <${TaskFacts} task=${task} base=${base} params=${params} reload=${reload} />
+        </div>
       </div>
-      <${Tabs} tabs=${TABS} keep=${["map_index", "try"]} />
-      <${Tab} task=${task} base=${base} params=${params} name=${name} />
       ${open === "clear" && html`<${ClearDialog} dagId=${dag} selection=${selection} ...${handlers} />`}
       ${open === "mark" && html`<${MarkDialog} ...${markTarget} ...${handlers} />`}
     <//>

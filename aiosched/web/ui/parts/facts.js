@@ -6,6 +6,7 @@ import { typed } from "../lib/json.js";
 import { query, setQuery } from "../lib/router.js";
 import { CopyButton } from "./copy.js";
 import { Confirm } from "./dialog.js";
+import { Markdown } from "./markdown.js";
 
 /**
  * Children, shown to users with `role` only; others see why the actions are missing.
@@ -29,7 +30,13 @@ export function Note({ path, params, text, onDone }) {
   const suffix = (params?.map_index ?? -1) >= 0 ? `?map_index=${params?.map_index}` : "";
   return html`
     <span class="row near">
-      ${text ? html`<span class="note">${text}</span>` : html`<span class="faint">none</span>`}
+      ${text ? html`
+        <div class="note">
+          <${Markdown} text=${text} />
+        </div>
+      ` : html`
+        <span class="faint">none</span>
+      `}
       <${Allowed} quiet>
         <button class="button small quiet" onClick=${() => setOpen(true)}>
           ${text ? "Edit note" : "Add note"}

@@ -1,6 +1,7 @@
 // A run beside another one of its DAG: durations and states of tasks, the conf, and the version.
 import { html } from "../../lib/html.js";
 import { readable } from "../../lib/json.js";
+import { runTitle } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
@@ -93,7 +94,11 @@ function Both({ before, both: { after, conf, tasks } }) {
 }
 
 /** @param {{ run: Api["RunResource"] }} props */
-const RunLink = ({ run }) => html`<${Link} to=${path("dags", run.dag_id, "runs", run.run_id)}>${run.run_id}<//>`;
+const RunLink = ({ run }) => html`
+  <${Link} to=${path("dags", run.dag_id, "runs", run.run_id)} title=${run.run_id}>
+    ${runTitle(run)}
+  <//>
+`;
 
 /** @param {unknown} value */
 function shown(value) {

@@ -5,7 +5,8 @@ import { path } from "../../lib/router.js";
 import { byState, runTypeWords } from "../../lib/states.js";
 import { Card, Facts, Link, When } from "../../parts/basics.js";
 import { commandLine } from "../../parts/dialog.js";
-import { Note, Parts, Text, pretty } from "../../parts/facts.js";
+import { Note, Parts } from "../../parts/facts.js";
+import { Json } from "../../parts/json.js";
 
 /** @type {Record<string, string>} */
 export const REASONS = {
@@ -68,7 +69,7 @@ export function Details({ run }) {
     <div class="columns">
       <${Card} title="Conf">
         ${Object.keys(run.conf).length ? html`
-          <${Text} text=${pretty(readable(run.conf))} />
+          <${Json} value=${readable(run.conf)} />
         ` : html`
           <p class="soft">The run has no conf.</p>
         `}

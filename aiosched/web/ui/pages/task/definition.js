@@ -3,6 +3,7 @@ import { html } from "../../lib/html.js";
 import { operatorWords } from "../../lib/names.js";
 import { path } from "../../lib/router.js";
 import { Card, Facts, Link } from "../../parts/basics.js";
+import { Markdown } from "../../parts/markdown.js";
 import { Text, pretty } from "../../parts/facts.js";
 
 /** @param {{ task: Api["TaskDetails"] }} props */
@@ -47,7 +48,7 @@ export function Definition({ task }) {
             ],
           ]}
         />
-        ${d.doc && html`<p class="doc">${d.doc}</p>`}
+        ${d.doc && html`<${Markdown} text=${d.doc} />`}
       <//>
       <${Card} title="Templates">
         ${Object.keys(task.template_fields).length ? html`

@@ -6,7 +6,8 @@ import { readable, received } from "../../lib/json.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Failure, Loading, When } from "../../parts/basics.js";
 import { toast } from "../../parts/dialog.js";
-import { Text, pretty } from "../../parts/facts.js";
+import { Text } from "../../parts/facts.js";
+import { Json } from "../../parts/json.js";
 
 /** @param {{ base: string, params: InstanceParams }} props */
 export function XComs({ base, params }) {
@@ -53,10 +54,10 @@ function XCom({ one, base, params }) {
     }
   };
   const value = full ?? one.value;
-  let text = value;
+  let shown;
   let cut = false;
   try {
-    text = pretty(readable(received(value)));
+    shown = readable(received(value));
   } catch {
     cut = full === null;
   }
@@ -91,7 +92,7 @@ function XCom({ one, base, params }) {
           In remote storage, <code>${one.url}</code>. It begins:
         </p>
       `}
-      <${Text} text=${text} />
+      ${shown === undefined ? html`<${Text} text=${value} />` : html`<${Json} value=${shown} />`}
     <//>
   `;
 }

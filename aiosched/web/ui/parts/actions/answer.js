@@ -2,6 +2,9 @@
 import { html } from "../../lib/html.js";
 import { at, post } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
+import { path } from "../../lib/router.js";
+import { Link } from "../basics.js";
+import { Markdown } from "../markdown.js";
 import { Confirm, commandLine } from "../dialog.js";
 import { Field } from "../schema_form.js";
 import { confOf, flagsOf, secretsOf, textsOf } from "./conf.js";
@@ -37,7 +40,14 @@ export function AnswerDialog({ input, onClose, onDone }) {
       onClose=${onClose}
       onDone=${onDone}
     >
-      ${input.body && html`<pre class="doc">${input.body}</pre>`}
+      <p class="soft">
+        <b>${task}</b> of${" "}
+        <${Link} to=${path("dags", dag, "runs", run)}>
+          ${dag}, ${run}
+        <//>${" "}
+        asks:
+      </p>
+      ${input.body && html`<${Markdown} text=${input.body} />`}
       <${Options}
         input=${input}
         chosen=${options}

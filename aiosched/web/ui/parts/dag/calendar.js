@@ -1,5 +1,5 @@
 // The calendar: the days of a year with their runs; days with upcoming runs are outlined.
-import { html } from "../../lib/html.js";
+import { html, useEffect, useRef } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
 import { here, href, query, setQuery } from "../../lib/router.js";
@@ -91,9 +91,15 @@ function Year({ year, days }) {
       ${name}
     </span>
   `);
+  /** @type {Ref<HTMLElement>} */
+  const box = useRef(null);
+  useEffect(() => {
+    const now = /** @type {HTMLElement | null} */ (box.current.querySelector(".today"));
+    if (now) box.current.scrollLeft = now.offsetLeft - box.current.clientWidth * 0.75;
+  }, [year]);
   return html`
     <div class="stack">
-      <div class="scroll" tabindex="0" role="group" aria-label=${`Days of ${year}`}>
+      <div class="scroll" ref=${box} tabindex="0" role="group" aria-label=${`Days of ${year}`}>
         <div class="calendar">
           ${months}
           ${weekdays}

@@ -6,6 +6,7 @@ import { operatorWords } from "../../lib/names.js";
 import { go } from "../../lib/router.js";
 import { duration } from "../../lib/time.js";
 import { Card, Empty, Facts, Link, Shown, Tag, When } from "../basics.js";
+import { Markdown } from "../markdown.js";
 import { Confirm, commandLine } from "../dialog.js";
 import { Schedule } from "../schedule.js";
 import { Table } from "../table.js";
@@ -44,7 +45,7 @@ export function DetailsTab({ dagId, dag }) {
         ${({ spec }) =>
           spec.doc_md ? html`
             <${Card} title="Documentation">
-              <pre class="doc">${spec.doc_md}</pre>
+              <${Markdown} text=${spec.doc_md} />
             <//>
           ` : null
         }

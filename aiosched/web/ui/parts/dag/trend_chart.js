@@ -1,9 +1,10 @@
 // A chart of figures of runs, one place a run; a click leads to the run.
-import { html, useEffect, useRef } from "../../lib/html.js";
+import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import uPlot from "../../vendor/uplot.js";
 import { theme } from "../../lib/theme.js";
 import { duration, instant, zone } from "../../lib/time.js";
 import { colours } from "../canvas.js";
+import { Legend, NUMBERS, SECONDS } from "../legend.js";
 
 /** @param {string} name */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -22,10 +23,15 @@ export function TrendChart({ label, dates, series, count = false, onPick }) {
   const box = useRef(null);
   const pick = useRef(onPick);
   pick.current = onPick;
+  const [place, setPlace] = useState(/** @type {number | null | undefined} */ (null)); // under the pointer
   useEffect(() => {
     /** @type {uPlot.AlignedData} */
     const data = [dates.map((_, place) => place), ...series.map((one) => one.values)];
-    const chart = new uPlot(optionsOf(dates, series, count, box.current.clientWidth), data, box.current);
+    const chart = new uPlot(
+      optionsOf(dates, series, { count, onPlace: setPlace }, box.current.clientWidth),
+      data,
+      box.current,
+    );
     const click = () => typeof chart.cursor.idx === "number" && pick.current(chart.cursor.idx);
     chart.over.addEventListener("click", click);
     const observer = new ResizeObserver(([entry]) =>
@@ -41,6 +47,12 @@ export function TrendChart({ label, dates, series, count = false, onPick }) {
     <figure class="chart trend" aria-label=${label}>
       <figcaption class="faint">${label}</figcaption>
       <div ref=${box} />
+      <${Legend}
+        lines=${series}
+        place=${place}
+        words=${count ? (/** @type {number} */ n) => n.toLocaleString("en") : duration}
+        at=${typeof place === "number" && dates[place] ? instant(dates[place]).slice(0, 16) : ""}
+      />
     </figure>
   `;
 }
@@ -48,11 +60,11 @@ export function TrendChart({ label, dates, series, count = false, onPick }) {
 /**
  * @param {string[]} dates
  * @param {Series[]} series
- * @param {boolean} count
+ * @param {{ count: boolean, onPlace: (place: number | null | undefined) => void }} how
  * @param {number} width in pixels
  * @returns {uPlot.Options}
  */
-function optionsOf(dates, series, count, width) {
+function optionsOf(dates, series, { count, onPlace }, width) {
   /**
    * @param {unknown} u
    * @param {number | null | undefined} v
@@ -64,24 +76,28 @@ function optionsOf(dates, series, count, width) {
     stroke: colour("--text-faint"),
     grid: { stroke: colour("--line"), width: 1 },
     ticks: { show: false },
-    font: "11px sans-serif",
+    font: `11px ${colour("--sans")}`,
   };
   return {
     width,
     height: HEIGHT,
     cursor: { y: false, drag: { x: false, y: false } },
+    legend: { show: false },
+    hooks: { setCursor: [(u) => onPlace(u.cursor.idx)] },
     scales: {
       x: { time: false, range: [-0.5, Math.max(dates.length - 0.5, 0.5)] },
       y: { range: (u, low, high) => [Math.min(low ?? 0, 0), Math.max(high ?? 0, count ? 1 : 0.001) * 1.1] },
     },
     axes: [
-      { ...axis, space: 90, values: (u, places) => places.map(date) },
-      { ...axis, size: 64, values: (u, values) => values.map((v) => shown(u, v)) },
+      { ...axis, size: 28, space: 90, values: (u, places) => places.map(date) },
+      {
+        ...axis,
+        size: 64,
+        incrs: count ? NUMBERS : SECONDS,
+        values: (u, values) => values.map((v) => shown(u, v)),
+      },
     ],
-    series: [
-      { label: "run", value: (u, place) => (place === null || place === undefined ? "–" : date(place)) },
-      ...series.map((one) => ({ label: one.name, value: shown, ...drawn(one) })),
-    ],
+    series: [{}, ...series.map((one) => ({ label: one.name, ...drawn(one) }))],
   };
 }
 

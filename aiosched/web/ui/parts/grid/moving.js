@@ -142,6 +142,7 @@ export function pointerListeners(dagId, scene, { box, hover, tip, redraw, focus 
       redraw();
     },
     onClick(event) {
+      tip.hide(); // it would cover what opens
       const now = under(event, box.current, scene);
       if (isGroup(now)) toggleFold(rows[now.row].id);
       else if (isCell(now)) focus(now.row, now.column, event.shiftKey);

@@ -1,6 +1,7 @@
 // The selection of the grid: its details and actions.
 import { html } from "../../lib/html.js";
 import { may } from "../../lib/api.js";
+import { runTitle } from "../../lib/names.js";
 import { path } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
 import { ClearDialog } from "../actions/clear.js";
@@ -32,8 +33,8 @@ export function Selected({ dagId, run, row, cell, selection, many, open, dialog,
             <${State} name=${run.state} />
           `}
           ${!many && html`
-            <${Link} to=${path("dags", dagId, "runs", run.run_id)} class="clip">
-              ${run.run_id}
+            <${Link} to=${path("dags", dagId, "runs", run.run_id)} class="clip" title=${run.run_id}>
+              ${runTitle(run)}
             <//>
           `}
         </div>

@@ -122,7 +122,7 @@ function Search({ pages, choose }) {
   return html`
     <input
       class="input"
-      type="search"
+      type="text"
       role="combobox"
       autofocus
       aria-label="Search"
