@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -206,6 +207,17 @@ async def test_what_one_mention_leaves_out_another_may_give(db: Database) -> Non
 
     (row,) = await asset_queries.list_assets(db, now=NOON)
     assert (row.uri, row.extra, row.producers, row.consumers) == ("s3://a", {"team": "x"}, ["maker"], ["reader"])
+
+
+@pytest.mark.parametrize(
+    ("q", "names"),
+    [("ORD", ["orders"]), ("s3://", ["orders", "stock"]), ("%", []), ("_", []), ("", ["orders", "stock"])],
+)
+async def test_assets_are_found_by_a_part_of_name_or_uri(db: Database, q: str, names: list[str]) -> None:
+    async with db.transaction() as conn:
+        await add_dag(conn, "maker", makes("orders", uri="s3://a"), makes("stock", uri="s3://b"))
+
+    assert [row.name for row in await asset_queries.list_assets(db, now=NOON, q=q)] == names
 
 
 async def test_two_dags_that_contradict_each_other_about_a_place_are_found(db: Database) -> None:

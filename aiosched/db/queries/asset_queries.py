@@ -96,7 +96,8 @@ _ASSETS: Final = """
              LEFT JOIN dag_run AS run ON run.id = n.source_run_id
             ORDER BY coalesce([until], n.timestamp) DESC, n.timestamp DESC LIMIT 1
      ) AS f ON true
-     WHERE [which] AND ($2::text IS NULL OR a.name > $2) [seen]
+     WHERE [which] AND ($2::text IS NULL OR a.name > $2)
+       AND ($4::text IS NULL OR strpos(lower(a.name || ' ' || a.uri), lower($4)) > 0) [seen]
      ORDER BY a.name LIMIT $3
 """.replace("[until]", _UNTIL.replace("[came]", "n.timestamp"))
 _SIDE_SEEN: Final = "(r.producers && ?::text[] OR r.consumers && ?::text[])"
@@ -111,16 +112,17 @@ async def list_assets(
     names: Collection[str] | None = None,
     after: str | None = None,
     limit: int | None = None,
+    q: str | None = None,
     seen: Seen = None,
 ) -> list[AssetRow]:
     """Assets by name with their freshness at `now`, including inactive ones, after the one named `after`; or only
-    those with these `names`.
+    those with these `names`, or with `q` in their name or URI.
 
     Only those that DAGs that are `seen` produce or wait for; other DAGs are not named, but their schedules count.
     """
     async with db.acquire() as conn:
         statement = ASSETS if names is None else NAMED_ASSETS
-        rows = await statement.fetch(conn, None if names is None else sorted(names), after, limit, seen=seen)
+        rows = await statement.fetch(conn, None if names is None else sorted(names), after, limit, q or None, seen=seen)
         runs = await read_scheduled_runs(conn, {dag_id for row in rows for dag_id in row["producers"] or ()})
         pairs = [(row["id"], dag_id) for row in rows for dag_id in row["producers"] or () if dag_id in runs]
         given = await read_given(conn, pairs, runs)
@@ -163,7 +165,14 @@ MOST_LOOKED_AT: Final = 2_000  # assets for one page of a list with a filter
 
 
 async def find_assets_by_freshness(
-    db: Database, wanted: Freshness, *, now: datetime, after: str | None, limit: int, seen: Seen = None
+    db: Database,
+    wanted: Freshness,
+    *,
+    now: datetime,
+    after: str | None,
+    limit: int,
+    q: str | None = None,
+    seen: Seen = None,
 ) -> tuple[list[AssetRow], str | None]:
     """The next assets with that freshness, at most `limit`, and the name to continue after (None: these are all).
 
@@ -172,7 +181,7 @@ async def find_assets_by_freshness(
     found: list[AssetRow] = []
     looked_at = 0
     while looked_at < MOST_LOOKED_AT:
-        rows = await list_assets(db, now=now, after=after, limit=500, seen=seen)
+        rows = await list_assets(db, now=now, after=after, limit=500, q=q, seen=seen)
         for row in rows:
             after = row.name
             if row.freshness is wanted:

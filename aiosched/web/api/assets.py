@@ -101,6 +101,9 @@ async def list_assets(
     request_client: TheRequestClient,
     visible: TheVisible,
     freshness: Annotated[Freshness | None, Query(description="only assets of which this is true now")] = None,
+    q: Annotated[
+        str | None, Query(max_length=250, pattern=r"^[^\x00]*$", description="a part of the name or the URI")
+    ] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[AssetResource]:
@@ -108,11 +111,11 @@ async def list_assets(
     after, db, now = decode_cursor(cursor, str), request_client.db, request_client.clock.now()
     if freshness is not None:
         found, end = await asset_queries.find_assets_by_freshness(
-            db, freshness, now=now, after=after, limit=limit, seen=visible.dags
+            db, freshness, now=now, after=after, limit=limit, q=q, seen=visible.dags
         )
         items = [AssetResource.model_validate(row) for row in found]
         return Page(items=items, next_cursor=None if end is None else encode_cursor(end))
-    rows = await asset_queries.list_assets(db, now=now, after=after, limit=limit + 1, seen=visible.dags)
+    rows = await asset_queries.list_assets(db, now=now, after=after, limit=limit + 1, q=q, seen=visible.dags)
     return page_of(AssetResource, rows, limit, lambda row: row.name)
 
 

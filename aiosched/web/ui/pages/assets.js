@@ -4,6 +4,7 @@ import { useList } from "../lib/resources.js";
 import { path, query, setQuery } from "../lib/router.js";
 import { Card, Empty, Link, Page, Tabs, Tag, When } from "../parts/basics.js";
 import { FRESHNESS_CHOICES, Freshness } from "../parts/dependencies/words.js";
+import { FilterField } from "../parts/facts.js";
 import { Filter } from "../parts/form.js";
 import { Table } from "../parts/table.js";
 import { LineageCard } from "./assets/lineage.js";
@@ -26,7 +27,7 @@ export function Assets() {
 
 function AssetList() {
   /** @type {List<Api["AssetResource"]>} */
-  const list = useList("assets", { freshness: query.value.freshness }, KINDS);
+  const list = useList("assets", { freshness: query.value.freshness, q: query.value.q }, KINDS);
   /** @type {Column<Api["AssetResource"]>[]} */
   const columns = [
     {
@@ -54,7 +55,9 @@ function AssetList() {
     { head: "Consumed by", cell: (a) => dags(a.consumers) },
     { head: "Last event", width: 120, cell: (a) => html`<${When} at=${a.last_event_at} ago none="never" />` },
   ];
-  const empty = query.value.freshness ? html`
+  const empty = query.value.q ? html`
+    <${Empty} title="No matching assets">Names and URIs are searched.<//>
+  ` : query.value.freshness ? html`
     <${Empty} title=${`No asset is ${query.value.freshness}`} />
   ` : html`
     <${Empty} title="No assets yet">
@@ -63,6 +66,7 @@ function AssetList() {
   `;
   return html`
     <div class="row filters">
+      <${FilterField} name="q" words="Name or URI" />
       <${Filter}
         label="Freshness"
         value=${query.value.freshness}

@@ -7,9 +7,11 @@ import { useList, useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
 import { duration } from "../../lib/time.js";
 import { Card, Empty, Facts, Link, Page, Shown, When } from "../../parts/basics.js";
+import { TriggerDialog } from "../../parts/actions/trigger.js";
 import { Freshness } from "../../parts/dependencies/words.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
+import { Json } from "../../parts/json.js";
 import { Table } from "../../parts/table.js";
 import { LineageCard } from "./lineage.js";
 import { KINDS, dags } from "./links.js";
@@ -21,6 +23,7 @@ export function AssetPage({ asset }) {
   /** @type {List<Api["AssetEventResource"]>} */
   const events = useList("asset-events", { name: asset }, KINDS);
   const [open, setOpen] = useState(false);
+  const [made, setMade] = useState(/** @type {string | null} */ (null)); // the DAG that is to make it anew
   const reload = () => {
     found.reload();
     events.reload();
@@ -32,7 +35,12 @@ export function AssetPage({ asset }) {
       actions=${
         found.data.value && html`
           <${Allowed}>
-            <button class="button primary" onClick=${() => setOpen(true)}>
+            ${found.data.value.producers.slice(0, 3).map((/** @type {string} */ dag) => html`
+              <button key=${dag} class="button primary" onClick=${() => setMade(dag)}>
+                Materialise by ${dag} …
+              </button>
+            `)}
+            <button class="button" onClick=${() => setOpen(true)}>
               Emit an event …
             </button>
           <//>
@@ -56,8 +64,10 @@ export function AssetPage({ asset }) {
                 ]}
               />
             <//>
+            <${LastEvent} event=${events.items.value[0]} />
             <${Events} list=${events} />
             <${LineageCard} around=${asset} />
+            ${made && html`<${TriggerDialog} dagId=${made} onClose=${() => setMade(null)} onDone=${reload} />`}
             ${open && html`<${Emit} asset=${a} onClose=${() => setOpen(false)} onDone=${reload} />`}
           </div>
         `}
@@ -82,6 +92,25 @@ const extraOf = (extra) => {
   if (!Object.keys(extra).length) return html`<span class="faint">–</span>`;
   return html`<code>${JSON.stringify(readable(extra))}</code>`;
 };
+
+/**
+ * What the newest event says of the asset: rows, columns, checksums …
+ * @param {{ event: Api["AssetEventResource"] | undefined }} props
+ */
+const LastEvent = ({ event }) =>
+  event &&
+  Object.keys(event.extra).length > 0 && html`
+    <${Card}
+      title="Metadata of the last event"
+      actions=${
+        html`<span class="faint">
+          <${When} at=${event.timestamp} ago />
+        </span>`
+      }
+    >
+      <${Json} value=${readable(event.extra)} />
+    <//>
+  `;
 
 /** @param {{ list: List<Api["AssetEventResource"]> }} props */
 function Events({ list }) {
