@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
@@ -18,17 +17,8 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.cli.serving import living, serve, stop, wait_for
 from tests.databases import Server
-from tests.patience import PATIENCE
+from tests.patience import eventually
 from tests.repositories import Repository, code, said
-
-
-def until(what: Callable[[], Any]) -> Any:
-    """The first answer of `what` that is not empty; asks again and again for a while."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := what()):
-        assert time.monotonic() < deadline, "that has not happened"
-        time.sleep(0.05)
-    return found
 
 
 def settings(folder: Path, text: str) -> None:
@@ -55,7 +45,7 @@ def state_of(cli: Cli, run_id: str, dag_id: str = "shop") -> str:
 
 def at(cli: Cli, version: str, dag_id: str = "shop") -> None:
     """Wait until the newest version of the DAG is this one of its bundle."""
-    until(lambda: [v["bundle_version"] for v in versions(cli, dag_id)][-1:] == [version])
+    eventually(lambda: [v["bundle_version"] for v in versions(cli, dag_id)][-1:] == [version])
 
 
 def put(folder: Path, files: dict[str, str]) -> None:
@@ -128,7 +118,7 @@ def test_after_kill_9_in_mid_run_the_next_scheduler_ends_the_run_with_the_old_co
         wait_for(process, "ready")
         at(cli, old)
         cli("dags", "trigger", "shop", "--run-id", "r1")
-        until(lambda: said(tmp_path))
+        eventually(lambda: said(tmp_path))
         process.kill()
     new = repository.commit(code(tmp_path, "new"))
     (tmp_path / "go").touch()
@@ -136,7 +126,7 @@ def test_after_kill_9_in_mid_run_the_next_scheduler_ends_the_run_with_the_old_co
     with serve(tmp_path, dsn) as process:
         wait_for(process, "ready")
         at(cli, new)
-        until(lambda: state_of(cli, "r1") == "success")
+        eventually(lambda: state_of(cli, "r1") == "success")
 
     assert said(tmp_path)[-1] == "second old oldold"
     assert {line for line in said(tmp_path) if line.startswith("first")} == {"first old old"}
@@ -152,15 +142,15 @@ def test_a_pinned_folder_keeps_the_code_of_a_run_also_on_a_machine_that_has_only
 
     with serve(tmp_path, dsn) as process:
         wait_for(process, "ready")
-        until(lambda: versions(cli))
+        eventually(lambda: versions(cli))
         cli("dags", "trigger", "shop", "--run-id", "r1")
-        until(lambda: said(tmp_path))
+        eventually(lambda: said(tmp_path))
         old = versions(cli)[0]["bundle_version"]
         put(tmp_path / "dags", code(tmp_path, "new"))
-        until(lambda: versions(cli)[-1]["bundle_version"] != old and "'new'" in versions(cli)[-1]["source"])
+        eventually(lambda: versions(cli)[-1]["bundle_version"] != old and "'new'" in versions(cli)[-1]["source"])
         shutil.rmtree(tmp_path / "home" / "bundles" / "dags_folder" / old)
         (tmp_path / "go").touch()
-        until(lambda: state_of(cli, "r1") == "success")
+        eventually(lambda: state_of(cli, "r1") == "success")
         cli("dags", "trigger", "shop", "--run-id", "r2", "--wait")
 
     assert said(tmp_path) == ["first old old", "second old oldold", "first new new", "second new newnew"]
@@ -175,8 +165,8 @@ def test_the_web_server_and_the_other_schedulers_know_the_bundles_too(tmp_path: 
 
     with serve(tmp_path, dsn, "--schedulers", "2", "--port", "0", web=True) as process:
         url = wait_for(process, "web")["url"]
-        until(lambda: _status(f"{url}/readyz") == 200)
-        until(lambda: len(cli.json("schedulers", "list")) == 2)
+        eventually(lambda: _status(f"{url}/readyz") == 200)
+        eventually(lambda: len(cli.json("schedulers", "list")) == 2)
         stop(process)
 
 
@@ -256,11 +246,11 @@ def test_a_run_ends_with_the_commit_that_it_began_with_and_the_next_one_has_the_
     repository, here, _ = live(executor).begin(dag_id)
 
     cli("dags", "trigger", dag_id, "--run-id", "r1")
-    until(lambda: said(here))
+    eventually(lambda: said(here))
     new = repository.commit(code(here, "new", kind=SHOPS[dag_id], dag_id=dag_id))
     at(cli, new, dag_id)
     (here / "go").touch()
-    until(lambda: len(said(here)) == 2)
+    eventually(lambda: len(said(here)) == 2)
     cli("dags", "trigger", dag_id, "--run-id", "r2", "--wait")
 
     assert said(here) == ["first old old", "second old oldold", "first new new", "second new newnew"]
@@ -287,11 +277,11 @@ def test_a_retry_and_a_cleared_run_have_the_old_code_also_if_it_has_to_be_fetche
     (here / "said").unlink()
 
     cli("tasks", "clear", "again", "--run", "r1", "--yes")
-    cleared = until(lambda: said(here)[1:])
-    until(lambda: state_of(cli, "r1", "again") == "success")
+    cleared = eventually(lambda: said(here)[1:])
+    eventually(lambda: state_of(cli, "r1", "again") == "success")
     (here / "said").unlink()
     cli("tasks", "clear", "again", "--run", "r1", "--newest-version", "--yes")
-    until(lambda: said(here)[1:])
+    eventually(lambda: said(here)[1:])
 
     assert cleared == ["second old oldold"]
     assert said(here) == ["first new new", "second new newnew"]
@@ -310,7 +300,7 @@ def test_a_version_that_is_gone_is_tried_again_and_then_says_what_to_do(live: Ca
     forget(cli, old)
 
     cli("tasks", "clear", "gone", "--run", "r1", "--yes")
-    until(lambda: state_of(cli, "r1", "gone") == "failed")
+    eventually(lambda: state_of(cli, "r1", "gone") == "failed")
 
     task = cli.json("tasks", "show", "gone", "r1", "first")
     assert f"version {old[:12]} of the bundle gone is gone" in task["reason"]
@@ -322,14 +312,14 @@ def test_a_new_archive_does_not_change_a_run_that_has_begun(live: Callable[[str]
     cli = live("local").cli
     assert cli.home is not None
     here = cli.home.parent / "zipped"
-    until(lambda: versions(cli, "zipped"))
+    eventually(lambda: versions(cli, "zipped"))
     cli("dags", "trigger", "zipped", "--run-id", "r1")
-    until(lambda: said(here))
+    eventually(lambda: said(here))
 
     zipped(here / "dags.zip", code(here, "new", dag_id="zipped"))
-    until(lambda: "'new'" in versions(cli, "zipped")[-1]["source"])
+    eventually(lambda: "'new'" in versions(cli, "zipped")[-1]["source"])
     (here / "go").touch()
-    until(lambda: state_of(cli, "r1", "zipped") == "success")
+    eventually(lambda: state_of(cli, "r1", "zipped") == "success")
     cli("dags", "trigger", "zipped", "--run-id", "r2", "--wait")
 
     assert said(here) == ["first old old", "second old oldold", "first new new", "second new newnew"]
@@ -346,7 +336,7 @@ def test_bundles_with_the_same_names_of_modules_do_not_meet_and_a_broken_one_har
         (here / "go").touch()
 
     repository.commit({"same.py": code(two, "two", dag_id="one")["one.py"]})  # whoever has a DAG first keeps it
-    until(lambda: "two:same.py" in {row["file"] for row in cli.json("dags", "errors")})
+    eventually(lambda: "two:same.py" in {row["file"] for row in cli.json("dags", "errors")})
     for dag_id in ("one", "two", "one", "two"):
         cli("dags", "trigger", dag_id, "--wait")
     errors = {row["file"]: row["error"] for row in cli.json("dags", "errors")}
@@ -365,15 +355,15 @@ def test_triggers_what_resumes_after_them_and_callbacks_have_the_code_of_their_r
     cli = live("local").cli
     repository, here, _ = live("local").begin("defers")
     cli("dags", "trigger", "defers", "--run-id", "r1")
-    until(lambda: said(here))
+    eventually(lambda: said(here))
     new = repository.commit(deferring(here, "new"))
     at(cli, new, "defers")
     (here / "go").touch()
-    until(lambda: "callback old" in said(here))
+    eventually(lambda: "callback old" in said(here))
     first = said(here)
     (here / "said").unlink()
     cli("dags", "trigger", "defers", "--run-id", "r2")
-    until(lambda: len(said(here)) == 4)
+    eventually(lambda: len(said(here)) == 4)
 
     assert first == ["trigger old old", "fired old old", "resumed old", "callback old"]
     assert said(here) == ["trigger new new", "fired new new", "resumed new", "callback new"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.cli.serving import living, serve, wait_for
 from tests.databases import Server
-from tests.patience import PATIENCE
+from tests.patience import eventually
 
 DAG = """
 from pathlib import Path
@@ -55,15 +54,6 @@ def saying(word: str) -> str:
     return f"say({word!r})"
 
 
-def until(what: Callable[[], Any]) -> Any:
-    """The first answer of `what` that is not empty; asks again and again for a while."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := what()):
-        assert time.monotonic() < deadline, "that has not happened"
-        time.sleep(0.05)
-    return found
-
-
 def versions(cli: Cli, dag_id: str | None = None) -> list[dict[str, Any]]:
     """The versions of a DAG, or of all."""
 
@@ -96,7 +86,7 @@ class Edited:
 
     def noticed(self, before: list[dict[str, Any]]) -> None:
         """Wait until another version is stored."""
-        until(lambda: self.versions()[-1:] != before[-1:])
+        eventually(lambda: self.versions()[-1:] != before[-1:])
 
     def run(self, number: int) -> str:
         """Trigger a run, wait for its end, and return what its task said."""
@@ -188,14 +178,14 @@ def test_a_retry_runs_newer_code_and_says_so_and_each_try_names_what_it_ran(live
     dag.put(f"{wait}raise ValueError('one')", options=options)
     dag.noticed([])
     dag.cli("dags", "trigger", dag.dag_id, "--run-id", "r1")
-    until(lambda: dag.state() == "running")
+    eventually(lambda: dag.state() == "running")
     before = dag.versions()
 
     dag.put(saying("two"), options=options)
     dag.noticed(before)
     flag.touch()
 
-    until(lambda: dag.cli.json("runs", "show", dag.dag_id, "r1")["state"] == "success")
+    eventually(lambda: dag.cli.json("runs", "show", dag.dag_id, "r1")["state"] == "success")
     first, second = dag.versions()
     log = dag.cli("tasks", "logs", dag.dag_id, "r1", "write").stdout
     assert dag.said() == "two"
@@ -216,14 +206,14 @@ def test_after_a_sigkill_what_ran_is_what_is_shown(tmp_path: Path, dsn: str) -> 
         wait_for(process, "ready")
         dag.noticed([])
         dag.cli("dags", "trigger", dag.dag_id, "--run-id", "r1")
-        until(lambda: dag.state() == "running")
+        eventually(lambda: dag.state() == "running")
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     dag.put(saying("two"))
     with serve(tmp_path, dsn) as process:
         wait_for(process, "ready")
-        until(lambda: dag.cli.json("runs", "show", dag.dag_id, "r1")["state"] == "success")
-        until(lambda: len(dag.versions()) == 2)
+        eventually(lambda: dag.cli.json("runs", "show", dag.dag_id, "r1")["state"] == "success")
+        eventually(lambda: len(dag.versions()) == 2)
 
     assert dag.said() == "two"
     tries = dag.cli.json("tasks", "show", dag.dag_id, "r1", "write")["tries"]

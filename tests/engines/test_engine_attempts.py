@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.ownership import give_back
 from tests.engines.agents import AgentEngine
 from tests.executors.conformance import WAITS
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 VALUES = """
 from aiosched import DAG, task
@@ -54,15 +54,6 @@ async def serving(settings: Settings, engine: AgentEngine, **options: Any) -> As
     async with Scheduler(dags_folder=folder, executor=engine, settings=settings, **options) as scheduler:
         await scheduler.read_folder()
         yield scheduler
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while not condition():  # noqa: ASYNC110  workers are other processes
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise AssertionError(f"waited for {what}") from None
 
 
 def calls(folder: Path) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import textwrap
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -164,11 +163,3 @@ def running(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
-
-
-async def until(condition: Callable[[], bool], *, seconds: float = 10) -> None:
-    """Wait for something in another process that nobody reports."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        await asyncio.sleep(0.01)

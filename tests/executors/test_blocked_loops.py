@@ -14,7 +14,8 @@ from aiosched.executors.local import blocked_loops
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.worker.loop_heartbeat import BlockingAttempt, LoopHeartbeat
 from aiosched.remote.log_files import log_path
-from tests.executors.attempt_builders import Reports, StartLocal, attempt, until, write_dag
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, write_dag
+from tests.patience import until
 
 TASKS = """
 async def block(): open({door!r}).read()
@@ -131,7 +132,7 @@ async def test_workers_beside_blocked_ones_are_not_without_limit(
     blocks = [attempt("block", is_async=True, number=number) for number in range(1, most + 1)]
     for count, one in enumerate(blocks, 1):
         executor.submit([one])
-        await until(lambda count=count: len(executor.blocked_loops.figures()) == count, seconds=30)  # type: ignore[misc]
+        await until(lambda count=count: len(executor.blocked_loops.figures()) == count)  # type: ignore[misc]
 
     last = attempt("quick", is_async=True, number=99)
     executor.submit([last])

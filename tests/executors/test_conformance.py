@@ -8,7 +8,7 @@ import importlib.util
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from tests.engines.dask_cluster import Cluster
 from tests.engines.often import look_often
 from tests.executors.conformance import EXPECTED, MANY, OUTCOMES, WAITING
 from tests.network_namespace import CAN_ISOLATE, CANNOT_ISOLATE, network_namespace
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 HAS_DASK = importlib.util.find_spec("distributed") is not None
 NO_DASK = "Dask is not installed: pip install distributed"
@@ -191,15 +191,6 @@ async def pods(settings: Settings, folder: Path) -> AsyncIterator[None]:
     yield
     await kubelet.close()
     await api.stop()
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while not condition():  # noqa: ASYNC110  tasks run in other processes
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise AssertionError(f"waited for {what}") from None
 
 
 async def rows(scheduler: Scheduler, query: str, *args: object) -> list[tuple[Any, ...]]:

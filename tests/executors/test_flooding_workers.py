@@ -31,8 +31,9 @@ from aiosched.executors.worker.protocol import (
     XComResult,
     frame,
 )
-from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, until, write_dag
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 from tests.executors.test_forged_messages import NOW_OF_SPEAKER, SPEAKER
+from tests.patience import until
 
 
 class Line(asyncio.Transport):

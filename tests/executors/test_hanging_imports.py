@@ -12,9 +12,9 @@ from aiosched.bundles.places import CodePlaces
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor
-from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, running, until, write_dag
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, running, write_dag
 from tests.executors.warm_files import Files, expected, hanging, idle, of, value, warm
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 
 @pytest.fixture

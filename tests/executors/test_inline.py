@@ -18,7 +18,8 @@ from aiosched.core.values.messages import Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.remote.log_files import log_path
-from tests.executors.attempt_builders import FakeServices, Reports, attempt, until, write_dag
+from tests.executors.attempt_builders import FakeServices, Reports, attempt, write_dag
+from tests.patience import until
 
 StartInline = Callable[..., Awaitable[InlineExecutor]]
 

@@ -16,7 +16,8 @@ from aiosched.core.values.messages import Outcome
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.worker.lease_deadline import LeaseDeadline, windows_of
-from tests.executors.attempt_builders import Reports, StartLocal, attempt, until, write_dag
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, write_dag
+from tests.patience import until
 
 WAITS = "def wait(): time.sleep(1000)\nasync def nap(): await asyncio.sleep(1000)\ntask(wait), task(nap)"
 

@@ -12,7 +12,8 @@ import pytest
 
 from aiosched.core.values.messages import Outcome
 from aiosched.remote.log_files import log_path
-from tests.executors.attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, running, write_dag
+from tests.patience import until
 
 # Starts a process that has nothing to do with this one any more: it is no child, and in a session of its own.
 ESCAPE = """

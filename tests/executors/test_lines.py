@@ -13,7 +13,8 @@ from aiosched.core.values.messages import Attempt, Outcome, Report
 from aiosched.executors.local.affinity import FileTimes
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.remote.log_files import log_path
-from tests.executors.attempt_builders import Reports, StartLocal, attempt, until, write_dag
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, write_dag
+from tests.patience import until
 
 BODY = """
 def quick(run_id):

@@ -21,7 +21,8 @@ from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.local.options import LocalOptions
 from aiosched.remote.log_files import log_path
-from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, running, until, write_dag
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, running, write_dag
+from tests.patience import until
 
 
 @pytest.fixture(scope="module")

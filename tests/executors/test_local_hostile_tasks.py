@@ -13,7 +13,8 @@ import pytest
 
 from aiosched.core.values.messages import Outcome
 from aiosched.remote.log_files import log_path
-from tests.executors.attempt_builders import Reports, StartLocal, attempt, running, until, write_dag
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, running, write_dag
+from tests.patience import until
 
 
 def log_of(logs_folder: Path, one: object) -> str:

@@ -21,7 +21,8 @@ from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.executor import RegisteredDags
 from aiosched.remote.log_files import log_path
-from tests.executors.attempt_builders import FakeServices, trigger_attempt, until
+from tests.executors.attempt_builders import FakeServices, trigger_attempt
+from tests.patience import until
 
 HERE = f"{__name__}."
 told = threading.Event()

@@ -10,7 +10,8 @@ import pytest
 
 from aiosched.authoring.triggers.encoding import dump
 from aiosched.core.values.messages import Outcome
-from tests.executors.attempt_builders import Reports, StartLocal, attempt, trigger_attempt, until, write_dag
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, trigger_attempt, write_dag
+from tests.patience import until
 
 MANY = 10_000
 GIGABYTE = 1_000_000_000
@@ -40,7 +41,7 @@ async def test_ten_thousand_sensors_wait_in_one_process(
     attempts = [attempt("t", is_async=True, number=number) for number in range(MANY)]
 
     executor.submit(attempts)
-    await until(lambda: (dags_folder / "d.py.all").exists() and len(reports.all) == MANY, seconds=30)
+    await until(lambda: (dags_folder / "d.py.all").exists() and len(reports.all) == MANY)
 
     assert {report.outcome for report in reports.all} == {Outcome.STARTED}
     assert executor.open_async_slots == 0

@@ -11,7 +11,8 @@ import pytest
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.remote.log_files import log_path
-from tests.executors.attempt_builders import Reports, StartLocal, attempt, until, write_dag
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, write_dag
+from tests.patience import until
 
 IMPORTS: Final = (
     "import asyncio, builtins, contextvars, datetime as dt, decimal, gc, json, locale, logging, logging.config, "

@@ -17,7 +17,8 @@ from aiosched.executors.local.queueing import AttemptQueue
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.claim_pipe import ClaimPipe, draw
 from aiosched.executors.worker.protocol import Ended, Warmed
-from tests.executors.attempt_builders import attempt, until
+from tests.executors.attempt_builders import attempt
+from tests.patience import until
 
 SHORT, IMPORT = 0.0001, 0.01  # seconds
 

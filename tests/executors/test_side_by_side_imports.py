@@ -17,9 +17,8 @@ from aiosched.authoring.dag.sources import finder
 from aiosched.authoring.plugins.loading import LoadedPlugins
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.runner import drive
-from tests.executors.attempt_builders import until
 from tests.executors.test_dag_cache import a_run, put, word
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 GATE = "import gate_of_this_test as gate\ngate.begun.set()\nassert gate.go.wait({patience})\n"
 

@@ -23,10 +23,9 @@ from tests.executors.attempt_builders import (
     attempt,
     resumed,
     trigger_attempt,
-    until,
     write_dag,
 )
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 HERE = "my_triggers."
 MODULE = """

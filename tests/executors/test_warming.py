@@ -13,8 +13,9 @@ from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.errors import Refused
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor
-from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, until
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal
 from tests.executors.warm_files import Files, expected, of, value, warm
+from tests.patience import until
 
 
 @pytest.mark.parametrize("task", ["plain", "later"])

@@ -13,9 +13,9 @@ import pytest
 
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.local import warming
-from tests.executors.attempt_builders import Reports, StartLocal, running, until
+from tests.executors.attempt_builders import Reports, StartLocal, running
 from tests.executors.warm_files import Files, expected, hanging, idle, of, value, warm
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 
 async def test_no_other_file_waits_for_an_import(

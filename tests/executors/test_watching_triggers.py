@@ -12,7 +12,8 @@ import pytest
 from aiosched.core.values.messages import Attempt, Executor, Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.inline.executor import InlineExecutor
-from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, trigger_attempt, until, write_dag
+from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, trigger_attempt, write_dag
+from tests.patience import until
 
 MODULE = """
 import asyncio

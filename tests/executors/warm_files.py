@@ -9,7 +9,8 @@ from pathlib import Path
 from aiosched.core.creation.upcoming import NO_RUN
 from aiosched.core.values.messages import Attempt, Outcome, Report, RunInfo, Upcoming
 from aiosched.executors.local.executor import LocalExecutor
-from tests.executors.attempt_builders import attempt, until, write_dag
+from tests.executors.attempt_builders import attempt, write_dag
+from tests.patience import until
 
 COUNTS = """
 with open({imports!r}, "a") as seen: seen.write(f"{{os.getpid()}} d\\n")

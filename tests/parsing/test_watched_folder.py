@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from aiosched.parsing import bundle_sources, service, watcher
 from aiosched.parsing.discovery import Discovery
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source, write
-from tests.patience import PATIENCE
+from tests.patience import until
 
 
 async def test_deleting_a_file_while_nobody_ran_is_noticed_at_the_start(bench: Bench) -> None:
@@ -145,12 +144,6 @@ async def test_without_watching_the_listing_finds_changes_and_the_log_says_so(
             assert await bench.heard.next() == ["a"]
 
     assert "cannot be watched (no inotify here)" in caplog.text
-
-
-async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not happened():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.slow

@@ -7,10 +7,9 @@ In place of the semantics reference, section 20.1; guarantees 3 and 7 of section
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -23,7 +22,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView, Peer, read_fleet
 from aiosched.scheduler.partitions.ownership import PartitionPlan, apply_view, give_back, make_plan
-from tests.patience import PATIENCE
+from tests.patience import until
 from tests.scheduler.harness import (
     NEW_YEAR,
     Running,
@@ -151,17 +150,6 @@ def test_following_the_plan_shares_differ_by_at_most_one(fleet: list[Peer], data
 async def shares(it: Running) -> dict[int | None, int]:
     rows = await it.fetch("SELECT incarnation, count(*) FROM partition_lease GROUP BY 1")
     return dict(rows)
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                if condition():
-                    return
-                await asyncio.sleep(0.005)
-    except TimeoutError:
-        raise AssertionError(f"waited {PATIENCE:.0f} s for {what}") from None
 
 
 def owned(it: Running) -> set[int]:

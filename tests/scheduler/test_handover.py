@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -17,7 +16,7 @@ from aiosched.db.statements.reports import insert_reports, read_reports
 from aiosched.scheduler.partitions import handover
 from aiosched.scheduler.partitions.handover import _unapplied, receive_remote_reports
 from aiosched.scheduler.partitions.ownership import give_back
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, dag_in, running, succeeding, task
 
 _EVERY = range(PARTITIONS)
@@ -25,17 +24,6 @@ _EVERY = range(PARTITIONS)
 
 def owned(it: Running) -> set[int]:
     return set(it.session.cache.partitions)
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                if condition():
-                    return
-                await asyncio.sleep(0.002)
-    except TimeoutError:
-        raise AssertionError(f"waited {PATIENCE:.0f} s for {what}") from None
 
 
 async def shared_out(*fleet: Running) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from aiosched.remote.log_files import log_folder
 from aiosched.remote.logs import AttemptLogs
 from aiosched.scheduler.loops.stored_xcoms import remove_batch
 from tests.executors.attempt_builders import write_dag
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 pytestmark = pytest.mark.usefixtures("kept_supervisors")
 
@@ -46,12 +44,6 @@ def logs_store(settings: Settings) -> RemoteFolder:
 def xcom_store(settings: Settings) -> RemoteFolder:
     assert settings.xcom.remote is not None
     return RemoteFolder(settings.xcom.remote, setting="xcom.remote")
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110  # another process changes it
-            await asyncio.sleep(0.01)
 
 
 def said(settings: Settings, run_id: str, task_id: str, try_number: int = 1) -> str:

@@ -9,8 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -21,6 +20,7 @@ from aiosched.db.server.postmaster import is_alive
 from aiosched.other_user import command_as
 from tests.cli.serving import stop, wait_for
 from tests.other_users import NOBODY, environment, nobody, shared_python
+from tests.patience import eventually
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="changes users, which root may"
@@ -165,13 +165,6 @@ def command_line(folder: Path, *words: str, prefix: Sequence[str] = ()) -> dict[
 def aiosched(folder: Path, *words: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """Run a command in the folder, as root unless `prefix` changes the user."""
     return subprocess.run(**command_line(folder, *words, prefix=prefix), capture_output=True, timeout=100)
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def found_in(folder: Path) -> dict[str, dict[str, Any]]:
@@ -332,14 +325,14 @@ def test_tasks_of_another_user_are_ended_with_all_that_they_have_started(folder:
     ) as process:
         try:
             wait_for(process, "ready")
-            until(lambda: all(file.exists() and len(file.read_text().split()) == 2 for file in files))
+            eventually(lambda: all(file.exists() and len(file.read_text().split()) == 2 for file in files))
             pids = [int(pid) for file in files for pid in file.read_text().split()]
             assert {Path(f"/proc/{pid}").stat().st_uid for pid in pids} == {nobody().uid}
 
             cancelled = aiosched(folder, "runs", "cancel", "stays", "latest")
             assert cancelled.returncode == 0, cancelled.stderr
             worker_of_coroutines = pids[2]
-            until(lambda: not any(is_alive(pid) for pid in pids if pid != worker_of_coroutines))
+            eventually(lambda: not any(is_alive(pid) for pid in pids if pid != worker_of_coroutines))
             assert "was killed" in aiosched(folder, "tasks", "logs", "stays", "latest", "plain").stdout
             said = stop(process)
         finally:

@@ -21,10 +21,10 @@ from tests.executors.attempt_builders import (
     attempt,
     callback_attempt,
     trigger_attempt,
-    until,
     write_dag,
 )
 from tests.executors.test_forged_messages import SPEAKER, VICTIM
+from tests.patience import until
 
 ATTACKS = {
     "another team's connection": "as_victim().acall('connection', get='shop', by=['t', -1, 1])",
