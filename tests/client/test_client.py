@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
 
-import httpx2
 import pytest
-from fastapi import FastAPI
 
 from aiosched import DAG, task
 from aiosched.client import ApiProblem, Client
@@ -28,14 +26,6 @@ async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
     dag.is_paused_upon_creation = True
     async with Scheduler(dsn=dsn, dags=[dag], settings=Settings(web=WebSettings(auth="none"))) as scheduler:
         yield scheduler
-
-
-@pytest.fixture
-async def client(scheduler: Scheduler) -> AsyncIterator[Client]:
-    app = FastAPI()
-    app.mount("/flows", scheduler.web_app())
-    async with Client("http://host.example/flows", transport=httpx2.ASGITransport(app=app)) as client:
-        yield client
 
 
 async def test_a_run_is_made_awaited_and_shown(client: Client) -> None:

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
-import httpx2
 import pytest
 from cryptography.fernet import Fernet
-from fastapi import FastAPI
 
 from aiosched import Param, dag, enqueue, enqueue_many, task
 from aiosched.client import ApiProblem, Client
@@ -49,14 +47,6 @@ def scheduler_of(dsn: str) -> Scheduler:
 async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
     async with scheduler_of(dsn) as it:
         yield it
-
-
-@pytest.fixture
-async def client(scheduler: Scheduler) -> AsyncIterator[Client]:
-    app = FastAPI()
-    app.mount("/flows", scheduler.web_app())
-    async with Client("http://host.example/flows", transport=httpx2.ASGITransport(app=app)) as client:
-        yield client
 
 
 async def count(scheduler: Scheduler, verb: str) -> int:

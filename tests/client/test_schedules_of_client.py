@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
-import httpx2
 import pytest
-from fastapi import FastAPI
 
 from aiosched import dag, task
 from aiosched.client import ApiProblem, Client
@@ -30,14 +28,6 @@ def tenants() -> None:
 async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
     async with Scheduler(dsn=dsn, dags=[tenants()], settings=Settings(web=WebSettings(auth="none"))) as it:
         yield it
-
-
-@pytest.fixture
-async def client(scheduler: Scheduler) -> AsyncIterator[Client]:
-    app = FastAPI()
-    app.mount("/flows", scheduler.web_app())
-    async with Client("http://host.example/flows", transport=httpx2.ASGITransport(app=app)) as client:
-        yield client
 
 
 async def test_a_schedule_is_made_listed_paused_changed_and_removed(client: Client) -> None:

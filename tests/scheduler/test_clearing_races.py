@@ -23,18 +23,7 @@ from aiosched.scheduler.memory.cache import OwnedDag, StateCache
 from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.runs import stored_runs
 from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, running, task
-
-
-async def finished_run(it: Running, dag_id: str = "d", run_id: str = "r") -> None:
-    """A run that has ended: all its tasks succeeded."""
-    await it.trigger(dag_id, run_id)
-    await it.finish_all()
-
-
-async def tries(it: Running, task_id: str, run_id: str = "r") -> tuple[int, int]:
-    row = await it.instance(task_id, run_id)
-    return row["try_number"], row["max_tries"]
-
+from tests.scheduler.test_clearing_requests import finished_run, tries
 
 # -- attempts under way (28.2, 2.3) -------------------------------------------------------------
 
