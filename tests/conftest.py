@@ -31,6 +31,7 @@ from xdist.scheduler import WorkStealingScheduling
 from aiosched.airflow.finder import install
 from aiosched.authoring.base.settings import defaults, use_defaults
 from aiosched.clock import FakeClock
+from aiosched.core.values.masking import secrets
 from aiosched.db.server.dsn import with_database
 from aiosched.db.server.embedded import EmbeddedPostgres, embedded_dsn
 from aiosched.db.server.engine import Database
@@ -307,6 +308,14 @@ def kept_supervisors(supervisors: KeptSupervisors, monkeypatch: pytest.MonkeyPat
     """Parsers and checks of this process begin with supervisors that another test of the file had."""
     for module in ("service", "check"):
         monkeypatch.setattr(f"aiosched.parsing.{module}.ParsingPool", supervisors)
+
+
+@pytest.fixture
+def no_secrets() -> Iterator[None]:
+    """Nothing that this process masks is known from another test."""
+    secrets.clear()
+    yield
+    secrets.clear()
 
 
 @pytest.fixture

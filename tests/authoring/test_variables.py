@@ -24,6 +24,8 @@ from aiosched.core.values.masking import secrets
 from aiosched.errors import AioschedError, DagError, NotFound, TemplateError
 from tests.authoring.authoring_builders import FakeServices, context_of, without_loop
 
+pytestmark = pytest.mark.usefixtures("no_secrets")
+
 URI = "postgres://user:hunter2@db:5432/sales?api_key=sk-123&mode=x"
 
 
@@ -54,13 +56,6 @@ class Echo(BaseOperator):
     def __init__(self, value: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.value = value
-
-
-@pytest.fixture(autouse=True)
-def _no_secrets() -> Iterator[None]:
-    secrets.clear()
-    yield
-    secrets.clear()
 
 
 @pytest.fixture

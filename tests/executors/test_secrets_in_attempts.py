@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from aiosched.core.values.states import RunState
 from aiosched.executors.attempt.logs import AttemptLog
 from aiosched.remote.log_files import log_path
 from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
+
+pytestmark = pytest.mark.usefixtures("no_secrets")
 
 IMPORTS = "from aiosched import BashOperator, Connection, Variable"
 
@@ -46,13 +47,6 @@ class Stored(FakeServices):
 @pytest.fixture
 def services() -> Stored:
     return Stored()
-
-
-@pytest.fixture(autouse=True)
-def _no_secrets() -> Iterator[None]:
-    secrets.clear()
-    yield
-    secrets.clear()
 
 
 def value(report: Report) -> Any:

@@ -22,6 +22,8 @@ from aiosched.remote.log_files import log_path
 from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, write_dag
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("no_secrets")
+
 LOUD = """
 @task
 def loud():
@@ -60,13 +62,6 @@ class Told(FakeServices):
 @pytest.fixture
 def services() -> Told:
     return Told()
-
-
-@pytest.fixture(autouse=True)
-def _no_secrets() -> Iterator[None]:
-    secrets.clear()
-    yield
-    secrets.clear()
 
 
 def in_the_way(logs: Path, one: Attempt) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from aiosched.authoring.dag.sources import finder
-from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Outcome, Report, RunInfo
 from aiosched.errors import Refused
 from aiosched.executors.attempt import dag_cache
@@ -25,6 +24,8 @@ from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.executors.inline.running import run_attempt
 from aiosched.remote.log_files import log_path
 from tests.executors.attempt_builders import FakeServices, Reports, StartLocal, attempt, trigger_attempt, write_dag
+
+pytestmark = pytest.mark.usefixtures("no_secrets")
 
 READS = """
 from aiosched import Connection, Variable
@@ -58,13 +59,6 @@ class Stored(FakeServices):
 @pytest.fixture
 def services() -> Stored:
     return Stored()
-
-
-@pytest.fixture(autouse=True)
-def _no_secrets() -> Iterator[None]:
-    secrets.clear()
-    yield
-    secrets.clear()
 
 
 def value(report: Report) -> Any:

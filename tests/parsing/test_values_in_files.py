@@ -16,7 +16,6 @@ import pytest
 
 from aiosched.backends.values import Value
 from aiosched.core.values.connections import ConnectionValue
-from aiosched.core.values.masking import secrets
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.errors import DatabaseUnreachable, Refused
@@ -31,15 +30,10 @@ from tests.parsing.builders import dag_source, settings_for, write
 from tests.parsing.kept_supervisors import KeptSupervisors
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("no_secrets")
+
 OURS = "from aiosched import BaseHook, Connection, Variable\n"
 AIRFLOWS = "from airflow.models import Connection, Variable\nfrom airflow.hooks.base import BaseHook\n"
-
-
-@pytest.fixture(autouse=True)
-def _no_secrets() -> AsyncIterator[None]:
-    secrets.clear()
-    yield
-    secrets.clear()
 
 
 @pytest.fixture(autouse=True)
