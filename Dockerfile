@@ -12,18 +12,26 @@ RUN python3 -m venv /build \
     && /build/bin/pip download --no-cache-dir --require-hashes --only-binary :all: --no-deps \
         --requirement requirements.lock --dest /wheels
 COPY pyproject.toml README.md LICENSE ./
-COPY aiosched ./aiosched
 COPY tools/wheel_with_docs.py ./tools/
+# What it needs is installed before its code is there, and what extras need after that: who changes the code, or chooses
+# extras, does not install the rest again. The bytecode is written now, since nobody can write it later.
+RUN /build/bin/pip install --no-cache-dir --no-index --find-links /wheels hatchling \
+    && mkdir aiosched && touch aiosched/__init__.py \
+    && /build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /empty . \
+    && python3 -m venv --without-pip /opt/aiosched \
+    && /build/bin/pip --python /opt/aiosched/bin/python install --no-cache-dir --no-index --find-links /wheels \
+        --find-links /empty --compile aiosched
+# What belongs to no chosen extra stays in /wheels.
+ARG EXTRAS=""
+RUN /build/bin/pip --python /opt/aiosched/bin/python install --no-cache-dir --no-index --find-links /wheels \
+        --find-links /empty --compile "aiosched[${EXTRAS}]"
+COPY aiosched ./aiosched
 # If `make docs` was run before, the documentation that it built, which the web server shows under /docs: the pattern may
 # match nothing, and one file has to be there.
 COPY LICENSE buil[d] ./build/
-ARG EXTRAS=""
-# What belongs to no chosen extra stays in /wheels. The bytecode is written now, since nobody can write it later.
-RUN /build/bin/pip install --no-cache-dir --no-index --find-links /wheels hatchling \
-    && /build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheels . \
-    && python3 -m venv --without-pip /opt/aiosched \
+RUN /build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheels . \
     && /build/bin/pip --python /opt/aiosched/bin/python install --no-cache-dir --no-index --find-links /wheels \
-        --compile "aiosched[${EXTRAS}]"
+        --no-deps --force-reinstall --compile aiosched
 
 FROM ${BASE}
 # git is for bundles from repositories
