@@ -74,7 +74,7 @@ async def seed(db: Database) -> None:
         ("pool", {"name": POOL, "slots": 4}),
         ("asset", {"name": ASSET, "uri": "s3://orders", "extra": {"a": 1}}),
         ("asset_reference", asset_key | {"role": "schedule", "kind": "asset", "uri": "s3://orders"}),
-        ("variable", {"key": "v", "value": "secret"}),
+        ("variable", {"key": "k", "value": "secret"}),
         ("connection", {"conn_id": "c", "conn_type": "http", "secret": "secret"}),
         ("request", {"partition": partition_of(DAG), "dag_id": DAG, "verb": "clear", "args": {}, "requested_by": "ann",
                      "state": "applied", "applied_at": later, "result": {"instances": [

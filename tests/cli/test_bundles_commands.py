@@ -8,8 +8,9 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, wait_for
-from tests.cli.test_bundles_serve import at, git_bundle, until
+from tests.cli.test_bundles_serve import at, git_bundle
 from tests.git_server import served
+from tests.patience import eventually
 from tests.repositories import Repository, code
 
 
@@ -50,7 +51,7 @@ def test_commands_name_the_bundle_and_the_commit_and_doctor_says_what_is_wrong(
         cli("dags", "trigger", "shop", "--run-id", "r1", "--wait")
         new = repository.commit(code(tmp_path, "new"))
         at(cli, new)
-        errors = until(lambda: cli.json("dags", "errors"))
+        errors = eventually(lambda: cli.json("dags", "errors"))
         doctor = {row["check"]: row for row in cli.json("doctor", code=1)}
         shown, listed = cli.json("dags", "show", "shop"), cli.json("dags", "list")
         rendered = cli.json("tasks", "render", "shop", "r1", "first")
@@ -78,7 +79,7 @@ def test_the_login_of_a_bundle_is_a_connection_and_its_password_is_nowhere(
         (tmp_path / "aiosched.toml").write_text(text)
         with serve(tmp_path, dsn) as process:
             wait_for(process, "ready")
-            error = until(lambda: cli.json("dags", "errors"))[0]["error"]
+            error = eventually(lambda: cli.json("dags", "errors"))[0]["error"]
             cli("connections", "set", "git_example", "--type", "git", "--login", "robot", "--password", "s3cret-word")
             at(cli, commit)
             process.terminate()

@@ -9,7 +9,8 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, wait_for
-from tests.cli.test_edited_code import until, versions
+from tests.cli.test_edited_code import versions
+from tests.patience import eventually
 
 HEAD = """
 from pathlib import Path
@@ -97,16 +98,16 @@ def test_edited_triggers_and_callbacks_run_in_the_next_run(tmp_path: Path, dsn: 
 
     with serve(tmp_path, dsn, "--executor", executor) as process:
         wait_for(process, "ready")
-        until(lambda: len(versions(cli)) == len(DAGS))
+        eventually(lambda: len(versions(cli)) == len(DAGS))
         for word in ("one", "two"):
             before = {version["id"] for version in versions(cli)}
             if word == "two":
                 put(dags, word)
-                until(lambda: len([v for v in versions(cli) if v["id"] not in before]) == len(DAGS))  # noqa: B023
+                eventually(lambda: len([v for v in versions(cli) if v["id"] not in before]) == len(DAGS))  # noqa: B023
             (tmp_path / "said").write_text("")
             for dag_id in DAGS:
                 cli("dags", "trigger", dag_id)
-            until(lambda: len((tmp_path / "said").read_text().splitlines()) == len(SAID))
+            eventually(lambda: len((tmp_path / "said").read_text().splitlines()) == len(SAID))
 
             said = (tmp_path / "said").read_text().splitlines()
             assert set(said) == {f"{place} {word}" for place in SAID}, f"{said} {runs(cli)}"
@@ -124,10 +125,10 @@ def test_a_trigger_beside_the_dag_file_is_the_one_of_now_when_nothing_else_chang
 
     with serve(tmp_path, dsn, "--executor", executor) as process:
         wait_for(process, "ready")
-        before = until(lambda: versions(cli))
+        before = eventually(lambda: versions(cli))
         cli("dags", "trigger", "beside", "--wait")
         save(dags / "ready.py", TRIGGER.format(place="beside", word="two"))
-        until(lambda: versions(cli)[-1] != before[-1])
+        eventually(lambda: versions(cli)[-1] != before[-1])
         cli("dags", "trigger", "beside", "--wait")
 
     assert (tmp_path / "said").read_text().splitlines() == ["beside one", "beside two"]
