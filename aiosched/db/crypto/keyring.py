@@ -63,10 +63,11 @@ class Keyring:
 
     def decrypt(self, token: str, *, what: str) -> str:
         """The text of `token`; raises Refused naming `what` if no key fits."""
+        cipher = self._cipher()
         from cryptography.fernet import InvalidToken
 
         try:
-            return self._cipher().decrypt(token).decode("utf-8", "surrogatepass")
+            return cipher.decrypt(token).decode("utf-8", "surrogatepass")
         except InvalidToken:
             raise Refused(
                 f"No key that this process has can decrypt {what}. Put the key that encrypted it back "
