@@ -55,8 +55,8 @@ SAY_NOTHING: Final = frozenset({"/badges", "/openapi.json", "/stream"})
 # Answers without a name of a team, even to those who see everything.
 WITHOUT_NAMES: Final = frozenset(
     {
-        "/me", "/metrics/summary", "/dag-counts", "/connection-types", "/settings", "/tokens", "/sessions", "/schedulers",
-        "/figures", "/pools/{name}/figures",
+        "/me", "/metrics/summary", "/connection-types", "/settings", "/tokens", "/sessions", "/schedulers",
+        "/dag-counts", "/figures", "/pools/{name}/figures",
         "/dags/{dag_id}/next", "/dags/{dag_id}/calendar", "/dags/{dag_id}/versions",
         "/dags/{dag_id}/versions/{number}/diff/{other}", "/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered",
         "/dags/{dag_id}/runs/{run}/tasks/{task_id}/events",
