@@ -1,5 +1,5 @@
 // A button that opens a small box beside it; Esc, a click elsewhere and a choice in it close it.
-import { html, useRef, useState } from "../lib/html.js";
+import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
 
 let last = 0;
 
@@ -34,15 +34,11 @@ export function Menu({ words, label, class: look = "button small quiet", opener,
     box.current.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - width - 8))}px`;
     box.current.style.top = `${Math.max(8, below ? bottom + 4 : top - height - 4)}px`;
   };
-  /** @param {Event & { newState: string }} event */
-  const toggled = ({ newState }) => {
-    setOpen(newState === "open");
-    if (newState === "open")
-      requestAnimationFrame(() => {
-        place();
-        /** @type {HTMLElement | null} */ (box.current.querySelector("input, button"))?.focus();
-      });
-  };
+  useLayoutEffect(() => {
+    if (!open) return;
+    place();
+    /** @type {HTMLElement | null} */ (box.current.querySelector("input, button"))?.focus();
+  }, [open]);
   return html`
     <button
       ref=${button}
@@ -62,7 +58,7 @@ export function Menu({ words, label, class: look = "button small quiet", opener,
       class="popup"
       role="group"
       aria-label=${label}
-      onToggle=${toggled}
+      onToggle=${(/** @type {Event & { newState: string }} */ event) => setOpen(event.newState === "open")}
       onKeyDown=${keyed}
     >
       ${open && (typeof children === "function" ? children(close) : children)}
