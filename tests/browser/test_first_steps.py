@@ -32,7 +32,7 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
             context = await browser.new_context(viewport={"width": 1280, "height": 800})
             tab = Tab(await context.new_page(), url)
             for name, address, shown in (
-                ("home", "/", "All clear."),
+                ("home", "/", "Nothing needs attention."),
                 ("dags", "/dags", "hello"),
                 ("graph", "/dags/hello?tab=graph", "Critical path"),
                 ("grid", "/dags/hello", "opens,"),
