@@ -58,6 +58,6 @@ async def test_lists_mark_it_and_the_first_page_leads_to_it(service: Service, ta
     page = await tab.open("/")
     found = page.get_by_role("listitem").filter(has_text="DAG 'yearly' is in quarantine")
     await expect(found).to_contain_text("the evaluation failed (KeyError: 'load')")
-    await found.get_by_role("link").click()
+    await found.get_by_role("link", name="View DAG").click()
     await expect(page).to_have_url(re.compile("/dags/yearly$"))
     await service.execute("DELETE FROM dag_quarantine")
