@@ -69,8 +69,8 @@ class Hand:
 
 async def rerun_what_failed(hand: Hand) -> None:
     page = hand.page
-    item = page.get_by_role("listitem").filter(has_text=f"the last run of {NIGHTLY} failed")
-    await hand.click(item.get_by_role("link"))
+    item = page.get_by_role("listitem").filter(has_text=re.compile(rf"{NIGHTLY}\s+failed in"))
+    await hand.click(item.get_by_role("link", name="View run"))
     await hand.sees("KeyError: 'currency'")
     await hand.click(page.get_by_role("button", name="Rerun failed (1)"))
     dialog = page.get_by_role("dialog")
@@ -81,7 +81,7 @@ async def rerun_what_failed(hand: Hand) -> None:
 
 async def what_fills_the_pool(hand: Hand) -> None:
     item = hand.page.get_by_role("listitem").filter(has_text="pool warehouse: all 4 slots are occupied")
-    await hand.click(item.get_by_role("link"))
+    await hand.click(item.get_by_role("link", name="View pool"))
     await hand.sees("Slots held by DAG: warehouse_sync 4", hand.page.get_by_role("region", name="Pool warehouse"))
 
 
@@ -100,7 +100,7 @@ async def what_is_late(hand: Hand) -> None:
 async def failures_of_a_team(hand: Hand) -> None:
     await hand.click(hand.page.get_by_role("link", name=re.compile("runs? failed")))
     await hand.click(hand.page.get_by_role("button", name="Add a filter"))
-    await hand.page.keyboard.type("sales")
+    await hand.page.get_by_role("searchbox", name="Filter or value …").fill("sales")
     await hand.click(hand.page.get_by_role("button", name=re.compile("^Owner: sales")))
     await hand.sees(re.compile("^1 run"))
     await hand.sees(NIGHTLY)
