@@ -7,6 +7,7 @@ Source: the methods of `DAG`, `DagRun`, `TaskInstance` and `BaseOperator` in Air
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -192,7 +193,8 @@ class TestedInstance(task_instance.TaskInstance):
             self.attempt = msgspec.structs.replace(self.attempt, key=key._replace(try_number=self.try_number))
         task = self.dag_run.dag.task_dict[self.task_id]
         environment = AttemptEnvironment(max_xcom_bytes=defaults().max_tested_xcom_bytes)
-        execution = _Watched(self.attempt, self.dag_run.memory, environment, blocking=drive)
+        blocking = asyncio.run if self.attempt.is_async else drive
+        execution = _Watched(self.attempt, self.dag_run.memory, environment, blocking=blocking)
         self.state, self.start_date = TaskState.RUNNING, execution.started_at
         report = _finished(execution.run(_OneDag(self.dag_run.dag)), on_loop=self.attempt.is_async)
         self.end_date, self.duration = report.at, (report.at - execution.started_at).total_seconds()

@@ -193,6 +193,32 @@ async def test_a_subclass_here_may_be_plain_too() -> None:
     assert await coroutine.execute({}) == "b"  # type: ignore[arg-type]
 
 
+async def test_what_a_callback_asks_of_the_scheduler_is_answered_beside_a_shared_loop(tmp_path: Path, dsn: str) -> None:
+    (tmp_path / "dags").mkdir()
+    code = (
+        HEAD
+        + """
+class Asks(BaseNotifier):
+    async def async_notify(self, context):
+        from aiosched import Variable
+        found = await Variable.aget("missing", default="none")
+        open("SAID", "a").write(context["ti"].task_id + found + " ")
+def by_hand(context): Asks()(context)
+with DAG("d", schedule_interval=None, start_date=datetime(2024, 1, 1)):
+    BashOperator(task_id="direct", bash_command="exit 3", on_failure_callback=Asks())
+    BashOperator(task_id="by_hand", bash_command="exit 3", on_failure_callback=by_hand)
+"""
+    )
+    (tmp_path / "dags" / "d.py").write_text(code.replace("SAID", str(tmp_path / "said")))
+    async with Scheduler(dsn=dsn, dags_folder=tmp_path / "dags", executor="local") as scheduler:
+        await scheduler.read_folder()
+        await scheduler.unpause("d")
+        run = await scheduler.trigger("d")
+        await run.wait()
+
+    assert sorted((tmp_path / "said").read_text().split()) == ["by_handnone", "directnone"]
+
+
 def test_a_notifier_outside_an_event_loop_is_done_when_it_returns() -> None:
     sent: list[str] = []
 

@@ -50,8 +50,16 @@ def for_caller(operator: Any, work: Awaitable[Any]) -> Any:
 
 
 def value_of(work: Awaitable[T]) -> T:
-    """What `work` returns or raises, on an event loop of its own: in a thread, if this one has a loop that runs."""
+    """What `work` returns or raises: on the loop of the attempt that this thread works for, else on one of its own.
+
+    If a loop runs in this thread, that is in another thread.
+    """
     if not is_on_loop():
+        context = running.get()
+        ti = None if context is None else context.get("ti")
+        if getattr(getattr(ti, "attempt", None), "is_async", False) is True:
+            found: T = ti.finish(_awaited(work))
+            return found
         return asyncio.run(_awaited(work))
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(contextvars.copy_context().run, asyncio.run, _awaited(work)).result()

@@ -130,6 +130,10 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
         self.state, self.end_date = str(state), SystemClock().now()
         self.duration = (self.end_date - self.start_date).total_seconds()
 
+    def finish(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The result of a coroutine of this attempt, for plain code in a thread without a loop."""
+        return self._blocking(work)
+
     def current_state(self) -> str:
         """The state."""
         return self.state
