@@ -56,7 +56,7 @@ def value_of(work: Awaitable[T]) -> T:
     """
     if not is_on_loop():
         context = running.get()
-        ti = None if context is None else context.get("ti")
+        ti: Any = None if context is None else context.get("ti")
         if getattr(getattr(ti, "attempt", None), "is_async", False) is True:
             found: T = ti.finish(_awaited(work))
             return found
