@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aiosched.authoring.base.building import is_at_work
 from aiosched.authoring.base.dates import optional_aware
+from aiosched.authoring.base.plain_callers import is_on_loop
 from aiosched.authoring.dag import instants, serialize
 from aiosched.authoring.dag.contents import DagContents
 from aiosched.authoring.dag.custom_timetables import DagRunInfo
@@ -87,7 +88,7 @@ class DAG(DagContents):
             options = {name: value for name, value in options.items() if name not in {"session", "use_executor"}}
         moment = optional_aware("logical_date", logical_date)
         running = provided("run_dag_test")(self, logical_date=moment, conf=conf, **options)
-        return asyncio.run(running) if is_plain and not _is_on_a_loop() else running
+        return asyncio.run(running) if is_plain and not is_on_loop() else running
 
     # -- what DAGs of Airflow 1.10 and 2 have, under the names that they have there --
 
@@ -180,14 +181,6 @@ class DAG(DagContents):
 
     def cli(self) -> None:
         """Nothing: Airflow's files call it at their end, when Python runs them. Use `aiosched dags test`."""
-
-
-def _is_on_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _plain(at: datetime) -> datetime:
