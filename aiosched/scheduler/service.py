@@ -278,7 +278,6 @@ class Scheduler:
                 self.db, self.settings, lease=lambda: self._lease, on_unwritten_log=self.metrics.count_unwritten,
                 more=more,
             )  # fmt: skip
-            self.on_close(answering.close)
             await self.executor.start(self._attempts.receive, answering)
             self._life = asyncio.create_task(self._live(), name="aiosched scheduler")
             ready = asyncio.create_task(self._ready.wait())

@@ -187,8 +187,8 @@ async def test_the_exit_code_says_what_became_of_the_attempt(place: Place) -> No
     (log,) = place.served.logs_folder.rglob("run_id=three/task_id=good/*.log")
     assert "hello" in log.read_text()
     remote = place.served.folder / "remote"
-    uploaded = partial(remote.rglob, "run_id=three/**/*")
-    await until(lambda: any("hello" in file.read_text() for file in uploaded() if file.is_file()), "the upload")
+    uploaded = partial(remote.rglob, "run_id=three/**/*.log")  # what is being written has another name
+    await until(lambda: any("hello" in file.read_text() for file in uploaded()), "the upload")
 
 
 async def test_what_was_begun_or_given_up_is_not_begun_again(place: Place) -> None:

@@ -17,6 +17,8 @@ import asyncpg
 import httpx2
 import pytest
 
+from tests.patience import PATIENCE
+
 FOLDER = Path(__file__).parents[2] / "examples" / "embedding"
 
 
@@ -32,11 +34,21 @@ class Application:
         """Read the log until each of `texts` has had a line of its own; fail with all of it when it ends before."""
         assert self.process.stderr is not None
         waiting = list(texts)
-        while waiting and (line := (await self.process.stderr.readline()).decode()):
-            self.lines.append(line)
-            if found := next((text for text in waiting if text in line), None):
-                waiting.remove(found)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while waiting and (line := (await self.process.stderr.readline()).decode()):
+                    self.lines.append(line)
+                    if found := next((text for text in waiting if text in line), None):
+                        waiting.remove(found)
         assert waiting == [], "".join(self.lines)
+
+    async def ended(self) -> None:
+        """Read until it and all that it has started have closed their output, so that this does not fill the pipe."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.process.communicate()
+        except TimeoutError:
+            raise AssertionError(f"it does not end:\n{''.join(self.lines)}") from None
 
     async def reachable(self) -> None:
         """Ask until something answers."""
@@ -68,7 +80,7 @@ async def serving(
             yield app
             process.send_signal(signal.SIGTERM)
             await app.until(*[ended] * times if ended else [])
-            await process.communicate()  # whatever it still says must not fill the pipe
+            await app.ended()
     finally:
         if process.returncode is None:
             process.kill()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiosched.core.values.connections import ConnectionValue
-from aiosched.db.audit.secret_reads import SecretReads
+from aiosched.db.audit.secret_reads import Read, SecretReads
 from aiosched.db.crypto.keyring import Keyring, new_key
 from aiosched.db.people.secrets import SecretStore, VariableValue
 from aiosched.db.server.engine import Database
@@ -56,12 +56,13 @@ async def test_what_tasks_change_leaves_a_line_in_the_audit_log_without_the_valu
     assert "a value" not in str(lines)
 
 
-async def test_a_read_has_one_entry_for_each_try_and_name(db: Database) -> None:
-    keyring, reads = Keyring(new_key()), SecretReads(db)
+async def test_a_read_has_one_entry_for_each_try_and_name(db: Database, dsn: str) -> None:
+    keyring, own = Keyring(new_key()), await Database.open(dsn)
+    reads = SecretReads(own)
     store = SecretStore(db, keyring)
     await store.set_connections([SALES])
     await store.set_variables({"region": VariableValue("a value")})
-    services = DatabaseServices(db, secret_services(keyring, reads=reads), on_close=reads.close)
+    services = DatabaseServices(own, secret_services(keyring, reads=reads))
     async with db.acquire() as conn:
         statement = """
             WITH version AS (
@@ -76,7 +77,7 @@ async def test_a_read_has_one_entry_for_each_try_and_name(db: Database) -> None:
         await services.call(run, "connection", json.dumps({"get": "sales", "by": ["load", -1, number]}))
     for name in ("region", "missing"):
         await services.call(run, "variable", json.dumps({"get": name}))
-    await services.close()
+    await own.close()
 
     async with db.acquire() as conn:
         lines = await conn.fetch(
@@ -87,6 +88,25 @@ async def test_a_read_has_one_entry_for_each_try_and_name(db: Database) -> None:
         ("etl r1", "connection sales", "etl", {"task": "load", "try": 2}),
         ("etl r1", "variable region", "etl", {}),
     ]
+
+
+async def test_reads_that_cannot_be_written_end_with_their_database(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    db = await Database.open(dsn)
+    reads = SecretReads(db)
+    await db.close()
+    await db.close()
+    reads.note(Read(1, None, "variable late"))
+    other = await Database.open(dsn)
+    refused = SecretReads(other)
+    refused.note(Read(1, None, "variable odd\0"))  # no text for PostgreSQL
+    before = asyncio.all_tasks()
+
+    await other.close()
+
+    assert "no entries yet" in caplog.text
+    for each in (reads, refused):
+        assert each._timer is None or each._timer.cancelled()
+    assert asyncio.all_tasks() <= before
 
 
 @pytest.mark.parametrize(("keys", "complaint"), [(None, "make-key"), ("nonsense", "not a Fernet key")])

@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 
 class SecretReads:
-    """The reads that have no entry yet. Belongs to one event loop."""
+    """The reads that have no entry yet. Belongs to one event loop, and ends with its database."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -47,17 +47,22 @@ class SecretReads:
         self._waiting: list[Read] = []
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
+        self._is_closed = False
+        db.before_close(self._close)
 
     def note(self, read: Read) -> None:
         """Have an entry written, if this one has none."""
-        if read in self._known or len(self._waiting) >= _MOST_WAITING:
+        if self._is_closed or read in self._known or len(self._waiting) >= _MOST_WAITING:
             return
         self._known[read] = None
         while len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
         self._waiting.append(read)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._begin)
+        self._flush_in(_SECONDS)
+
+    def _flush_in(self, seconds: float) -> None:
+        if self._timer is None and not self._is_closed:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
 
     def _begin(self) -> None:
         self._timer = None
@@ -68,8 +73,7 @@ class SecretReads:
             await self.flush()
         except Exception as error:
             logger.warning("the audit log has no entries yet of reads of secrets: %s", error)
-            if self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(30 * _SECONDS, self._begin)
+            self._flush_in(30 * _SECONDS)
 
     async def flush(self) -> None:
         """Write down what waits."""
@@ -84,14 +88,14 @@ class SecretReads:
             self._waiting = batch + self._waiting
             raise
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Write down what waits, if that is possible, and collect nothing more."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        if self._writing is not None:
+            await self._writing
         await self._try_to_flush()
-        if self._timer is not None:
-            self._timer.cancel()
 
 
 def _detail(read: Read) -> dict[str, object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -175,6 +175,7 @@ class Database:
         self.answers: RequestAnswers = RequestAnswers(self)
         self._pool: Any = None  # None only until it is open
         self._engine: AsyncEngine | None = None
+        self._before_close: list[Callable[[], Awaitable[None]]] = []
 
     @classmethod
     async def open(
@@ -300,17 +301,24 @@ class Database:
         """Host and port (or socket folder), for display."""
         return str(address_of(self.dsn))
 
+    def before_close(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Have `callback` store what it still has to store, before the connections are closed."""
+        self._before_close.append(callback)
+
     async def close(self) -> None:
         """Close the pool and the engine, and release callers that wait for answers.
 
         Can be called twice. Connections from `connect` are closed by their callers.
         """
+        callbacks, self._before_close = self._before_close, []
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.dispose()
         if self._pool is not None:
             try:
                 async with clean_up_timeout(CLOSE_SECONDS):
+                    for callback in callbacks:
+                        await callback()
                     await self.answers.close()
                     await self._pool.close()  # waits until every connection is released
             except TimeoutError:

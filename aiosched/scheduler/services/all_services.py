@@ -37,4 +37,4 @@ def services_of(
     keyring = Keyring.of(settings)
     secrets = {**secret_services(keyring, backends_of(settings), reads), "trigger_dag": trigger_service(keyring)}
     logs = {"unwritten_log": UnwrittenLogs(on_unwritten_log)}
-    return DatabaseServices(db, {**SERVICES, **secrets, **states, **logs, **more}, lease=lease, on_close=reads.close)
+    return DatabaseServices(db, {**SERVICES, **secrets, **states, **logs, **more}, lease=lease)

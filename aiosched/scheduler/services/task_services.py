@@ -77,20 +77,13 @@ class DatabaseServices:
         task_services: Mapping[str, Service] | None = None,
         *,
         lease: Callable[[], Trusted | None] = lambda: None,
-        on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._db = db
-        self._on_close = on_close
         self._retry = CallRetry(lease)
         self._services = SERVICES if task_services is None else task_services
         self._indexes: dict[int, dict[str, int]] = {}  # by DAG version
         self._alone = asyncio.Lock()  # large values are read for one attempt after the other
         self._asked: dict[int, tuple[dict[XComRef, None], asyncio.Task[XComs]]] = {}  # by run, not read yet
-
-    async def close(self) -> None:
-        """Finish what answers have left to do; call it before the database is closed."""
-        if self._on_close is not None:
-            await self._on_close()
 
     async def get_xcoms(self, run: int, refs: Sequence[XComRef]) -> list[XComPairs]:
         """For each ref the stored (map index, JSON text) pairs in index order; [] for an unknown task too."""
