@@ -15,7 +15,6 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
-from aiosched.db.server.arrays import array_texts
 from aiosched.db.statements import journal
 from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.executors.local.executor import LocalExecutor
@@ -46,8 +45,8 @@ PARTS: Final = (
     Part("pools", "wake-up of the critical section"),
     Part("claimed", "room, choice, collecting the changes"),
     Part("write", "the journal's steps before the statement"),
-    Part("sent", "building its parameters"),
-    Part("stored", "statement and commit: driver, PostgreSQL, wake-up"),
+    Part("sent", "choosing it"),
+    Part("stored", "its parameters, statement and commit: driver, PostgreSQL, wake-up"),
     Part("submit", "from the commit to the executor"),
     Part(BODY_BEGINS, "the hand-over: from the executor to the body"),
 )
@@ -116,7 +115,7 @@ def _noted(marks: list[Mark]) -> Iterator[None]:
         mock.patch.object(evaluation, "decide", _noting(evaluation.decide, marks, "decide", "decided")),
         mock.patch.object(enqueueing, "_decide", _noting_async(enqueueing._decide, marks, "pools", "claimed")),
         mock.patch.object(journal, "write", _noting_async(journal.write, marks, "write", "stored")),
-        mock.patch.object(journal, "array_texts", _noting(array_texts, marks, None, "sent")),
+        mock.patch.object(journal, "write_few", _noting(journal.write_few, marks, None, "sent")),
         executors[0],
         executors[1],
     ):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
+from unittest.mock import patch
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aiosched.core.run.board import FinishedTry
+from aiosched.core.values.instants import FIRST, LAST
 from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.states import TaskState
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import DRIVER_ERRORS, is_connection_failure
@@ -23,9 +27,25 @@ from tests.db.waiting import until_a_lock_is_awaited, until_true
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-async def conn(db: Database) -> AsyncIterator[DatabaseConnection]:
-    """A journal's connection. There are scheduler 1, run 1 with three instances and the pool `etl` of 3 slots."""
+def change(task: int, old: str | None, new: str | None, *, old_try: int = 0, new_try: int = 1) -> InstanceChange:
+    return InstanceChange(
+        1, task, -1, old, old_try, new, new_try, 2, 0, 1, NOON, NOON, None, None, None, f"now {new}"
+    )  # fmt: skip
+
+
+def run_ends(old: str = "running") -> RunChange:
+    return RunChange(1, old, "success", NOON, NOON, NOON, None)
+
+
+@pytest.fixture(params=[journal.FEW, -1], ids=["few", "any number"])
+async def conn(
+    db: Database, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[DatabaseConnection]:
+    """A journal's connection. There are scheduler 1, run 1 with three instances and the pool `etl` of 3 slots.
+
+    Each test that has it is made with the statements for a few rows, and with those for any number.
+    """
+    monkeypatch.setattr(journal, "FEW", request.param)
     connection = await db.connect()
     await connection.execute(
         """
@@ -41,16 +61,6 @@ async def conn(db: Database) -> AsyncIterator[DatabaseConnection]:
     await connection.execute(journal.PLANNER)
     yield connection
     await connection.close()
-
-
-def change(task: int, old: str | None, new: str | None, *, old_try: int = 0, new_try: int = 1) -> InstanceChange:
-    return InstanceChange(
-        1, task, -1, old, old_try, new, new_try, 2, 0, 1, NOON, NOON, None, None, None, f"now {new}"
-    )  # fmt: skip
-
-
-def run_ends(old: str = "running") -> RunChange:
-    return RunChange(1, old, "success", NOON, NOON, NOON, None)
 
 
 async def states(conn: DatabaseConnection) -> list[str | None]:
@@ -155,22 +165,63 @@ async def test_a_batch_that_meets_a_take_over_in_progress_waits_and_is_void(
 @pytest.mark.fresh_database
 @pytest.mark.parametrize(
     ("statement", "tables"),
-    [(journal.WRITE, ("task_instance", "dag_run", "pool")), (journal.WRITE_INSTANCES, ("task_instance",))],
-    ids=["any batch", "nothing but instances"],
+    [
+        (journal.WRITE, ("task_instance", "dag_run", "pool")),
+        (journal.WRITE_INSTANCES, ("task_instance",)),
+        (journal.write_few(journal.FEW, 1, 1), ("task_instance", "dag_run", "pool")),
+    ],
+    ids=["any batch", "nothing but instances", "few"],
 )
 async def test_a_hot_batch_goes_by_keys_however_the_statistics_look(
     conn: DatabaseConnection, statement: str, tables: tuple[str, ...]
 ) -> None:
     await conn.execute("INSERT INTO task_instance SELECT n, 0, -1 FROM generate_series(2, 3000) AS n; ANALYZE")
-    columns = (journal.InstanceChange._fields, journal.RunChange._fields, ("name", "delta"))[: len(tables)]
-    arguments: list[Any] = [1, *("{}" for _ in itertools.chain(*columns)), *(0 for _ in tables)]
+    parameters = max(map(int, re.findall(r"\$(\d+)", statement)))
+    await conn.execute(f"PREPARE hot AS {statement}")
 
-    rows = await conn.fetch(f"EXPLAIN {statement}", *arguments)
+    rows = await conn.fetch(f"EXPLAIN EXECUTE hot ({', '.join(['NULL'] * parameters)})")
 
     plan = "\n".join(row[0] for row in rows)
     for table in tables:
         assert f"Index Scan using pk_{table} on {table}" in plan, plan
         assert f"Seq Scan on {table} " not in plan, plan
+
+
+INSTANTS = st.none() | st.datetimes(timezones=st.just(UTC)) | st.sampled_from([FIRST, LAST])
+TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+STATES = st.sampled_from([None, *sorted(set(TaskState) - {TaskState.NONE})])
+CHANGES = st.builds(
+    InstanceChange,
+    *(st.just(1), st.just(0), st.just(-1), st.none(), st.just(0), STATES, st.integers(0, 2**15 - 1)),
+    *(st.integers(0, 2**15 - 1), st.integers(0, 2**15 - 1), st.none() | st.integers(0, 2**63 - 1)),
+    *(*[INSTANTS] * 5, TEXTS, st.booleans()),
+)
+ENDS = st.builds(
+    RunChange, st.just(1), st.just("running"), st.sampled_from(["success", "failed"]), *[INSTANTS] * 3, TEXTS,
+    st.integers(0, 2**15 - 1),
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(change=CHANGES, run=ENDS, delta=st.integers(-3, 3))
+async def test_a_few_rows_are_stored_as_any_number_of_them(
+    conn: DatabaseConnection, change: InstanceChange, run: RunChange, delta: int
+) -> None:
+    """Both ways to pass values leave the same rows and give the same answer."""
+    found = []
+    for few in (journal.FEW, -1):
+        await conn.execute("BEGIN; UPDATE pool SET used = 3, slots = 9 WHERE name = 'etl'")
+        try:
+            with patch.object(journal, "FEW", few):
+                moved, _ = await journal.write(conn, 1, [change], [run], {"etl": delta})
+            instances, runs = (
+                await conn.fetch("SELECT * FROM task_instance WHERE task_index = 0"),
+                await conn.fetch("SELECT * FROM dag_run"),
+            )
+            found.append((moved, list(map(tuple, (*instances, *runs)))))
+        finally:
+            await conn.execute("ROLLBACK")
+    assert found[0] == found[1]
 
 
 @pytest.mark.fresh_database

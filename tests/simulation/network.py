@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -303,6 +303,9 @@ class ModelledDatabase:
         for conn in self._idle:
             conn.break_()
         self._idle.clear()
+
+    def before_close(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Nothing waits to be stored here."""
 
     def allow_longer_statements(self) -> None:
         """It has no limit."""

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import product
 from typing import Any, Final
 
 import asyncpg
@@ -373,15 +374,45 @@ _CHANGE: Final = journal.InstanceChange._fields
 _RUN_CHANGE: Final = journal.RunChange._fields
 
 
+_MOVE: Final = ("name", "used")
+
+
 @handles(journal.WRITE)
 async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
-    if t.fence is None:
-        t.fence = incarnation
     width, run_width = len(_CHANGE), len(_RUN_CHANGE)
     instances = batch(TASK_INSTANCE, _CHANGE, columns[:width])
     runs_ = batch(DAG_RUN, _RUN_CHANGE, columns[width : width + run_width])
-    pools = batch(POOL, ("name", "used"), columns[width + run_width :][:2])
-    expected = list(columns[width + run_width + 2 :])
+    pools = batch(POOL, _MOVE, columns[width + run_width :][:2])
+    return await write_batch(t, incarnation, instances, runs_, pools, columns[width + run_width + 2 :])
+
+
+@handles(journal.WRITE_INSTANCES)
+async def _write_instances(t: Transaction, incarnation: int, *columns: Any) -> Answer:
+    *instances, expected = columns
+    return await write_batch(t, incarnation, batch(TASK_INSTANCE, _CHANGE, instances), [], [], (expected, 0, 0))
+
+
+async def _write_few(t: Transaction, incarnation: int, *values: Any, numbers: Sequence[int]) -> Answer:
+    left = iter(values)
+    kinds = zip(numbers, (_CHANGE, _RUN_CHANGE, _MOVE), strict=True)
+    instances, runs_, pools = ([dict(zip(kind, left, strict=False)) for _ in range(n)] for n, kind in kinds)
+    return await write_batch(t, incarnation, instances, runs_, pools, numbers)
+
+
+for _numbers in product(range(1, journal.FEW + 1), range(2), range(2)):
+    handles(journal.write_few(*_numbers))(partial(_write_few, numbers=_numbers))
+
+
+async def write_batch(
+    t: Transaction,
+    incarnation: int,
+    instances: Iterable[Row],
+    runs_: Iterable[Row],
+    pools: Iterable[Row],
+    expected: Sequence[int],
+) -> Answer:
+    if t.fence is None:
+        t.fence = incarnation
     held = await fenced(t, incarnation)
     moved = []
     written = ended = 0
@@ -396,17 +427,9 @@ async def _write(t: Transaction, incarnation: int, *columns: Any) -> Answer:
             written += await change_instance(t, change)
         for change in runs_:
             ended += await change_run(t, change)
-    if not held or [written, ended, len(moved)] != expected:
+    if not held or [written, ended, len(moved)] != list(expected):
         raise asyncpg.DivisionByZeroError("division by zero")
     return answer(_POOL, [*moved, [None, 1, 1, None, None, None]])
-
-
-@handles(journal.WRITE_INSTANCES)
-async def _write_instances(t: Transaction, incarnation: int, *columns: Any) -> Answer:
-    *instances, expected = columns
-    nothing = ["{}"] * (len(_RUN_CHANGE) + 2)
-    await _write(t, incarnation, *instances, *nothing, expected, 0, 0)
-    return answer("one", [[1]])
 
 
 def guarded(row: Row, change: Mapping[str, Any]) -> bool:

@@ -17,9 +17,10 @@ from aiosched.db.server.arrays import array_text
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.journal import (
     AS_EXPECTED,
-    ENDED_RUNS,
-    FENCED_INSTANCES,
-    MOVED_POOLS,
+    CHANGED,
+    ENDED,
+    FENCE,
+    MOVED,
     NEXT,
     NUMBER,
     REFUSALS,
@@ -34,7 +35,7 @@ from aiosched.db.statements.journal import (
 # new id, so that its token is of no use any more. Indexes: the primary keys,
 # uq_engine_attempt_run_id_task_index_map_index_try_number.
 CLAIM: Final = f"""
-    WITH {FENCED_INSTANCES}, {ENDED_RUNS}, {MOVED_POOLS}, applied AS (
+    WITH {FENCE}, {CHANGED}, {ENDED}, {MOVED}, applied AS (
         DELETE FROM task_report AS t USING fence WHERE t.id = ANY(${NEXT}::text::bigint[])
     ), given AS (
         INSERT INTO engine_attempt ({", ".join(NEW_ATTEMPT)}, queued_by)

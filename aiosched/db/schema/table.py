@@ -5,6 +5,7 @@ Statements are made of these once, when they are imported. Without SQLAlchemy, w
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -80,6 +81,17 @@ class Table:
             for place, kind in enumerate(kinds, first)
         )
         return f"unnest({', '.join(arrays)}) AS {name} ({', '.join(columns)})"
+
+    def rows(self, columns: Collection[str], number: int, first: int = 1, *, name: str = "n") -> str:
+        """So many rows, each value a parameter of its own, from parameter `first` on: `(VALUES …) AS n (…)`.
+
+        The server takes less time for a few of them than for a `batch`; `OFFSET 0` has it planned alike, for rows that
+        are not known yet. JSON is not passed so.
+        """
+        kinds = [self.types[column.removeprefix("old_")] for column in columns]
+        places = itertools.count(first)
+        values = (", ".join(f"${next(places)}::{kind}" for kind in kinds) for _ in range(number))
+        return f"(VALUES ({'), ('.join(values)}) OFFSET 0) AS {name} ({', '.join(columns)})"
 
     def insert(
         self, columns: Collection[str], first: int = 1, *, as_texts: bool = False, source: str | None = None
