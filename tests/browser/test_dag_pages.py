@@ -366,6 +366,45 @@ async def test_the_grid_follows_mapped_instances_by_news_alone(service: Service,
     assert len([url for url in asked if "/grid" in url]) <= 1  # the one after the stream has opened may come late
 
 
+async def test_the_grid_opens_with_the_failure_of_the_run_that_ended_last(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "last-of-all")
+    page = await tab.open("/dags/troubled")
+
+    panel = page.get_by_role("region", name="Selected")
+    await expect(panel).to_contain_text("divide")
+    await expect(panel).to_contain_text("ZeroDivisionError: division by zero")
+    await expect(panel.get_by_label("End of the log")).to_contain_text("about to divide")
+    log = panel.get_by_role("link", name="View the whole log")
+    await expect(log).to_have_attribute("href", "/dags/troubled/runs/last-of-all/tasks/divide")
+    await expect(page).to_have_url(re.compile("/dags/troubled$"))
+    await tab.looks_well("grid-failure")
+
+    await page.get_by_role("grid").press("Escape")
+    await expect(panel).to_have_count(0)
+    await page.get_by_role("grid").press("ArrowLeft")
+    await expect(panel).to_contain_text("Run")
+
+
+async def test_the_grid_opens_with_the_first_failed_instance_of_a_mapped_task(service: Service, tab: Tab) -> None:
+    (service.dags / "mapped_failing.py").write_text(
+        "from aiosched import DAG, task\n\n"
+        "with DAG('mapped_failing', schedule=None):\n\n"
+        "    @task\n    def inverse(number):\n        return 1 / number\n\n    inverse.expand(number=[2, 1, 0, 0])\n"
+    )
+    page = await tab.open("/dags?q=mapped_failing")
+    await expect(page.get_by_role("link", name="mapped_failing")).to_be_visible(timeout=30_000)
+    await service.run("mapped_failing", "failed", "to-see")
+
+    await page.goto(f"{tab.url}/dags/mapped_failing")
+
+    panel = page.get_by_role("region", name="Selected")
+    await expect(panel).to_contain_text("inverse[2]")
+    await expect(panel).to_contain_text("ZeroDivisionError: division by zero")
+    log = panel.get_by_role("link", name="View the whole log")
+    await expect(log).to_have_attribute("href", "/dags/mapped_failing/runs/to-see/tasks/inverse%5B2%5D")
+    await tab.check_access()
+
+
 async def test_the_grid_is_walked_folded_and_opened_by_keys(service: Service, tab: Tab) -> None:
     await service.run("stages", "failed", "for-keys")
     page = await tab.open("/dags/stages?run=for-keys&task=people")

@@ -49,6 +49,30 @@ async def test_values_with_marks_read_as_the_commands_show_them(tab: Tab) -> Non
     assert await ask(tab, "json.js", "readable", [[part] for part in parts]) == [readable(part) for part in parts]
 
 
+async def test_the_last_failure_of_a_grid_is_that_of_the_run_that_ended_last(tab: Tab) -> None:
+    rows = [{"id": name, "kind": kind} for name, kind in (("all", "group"), ("a", "task"), ("b", "task"))]
+
+    def grid(*runs: tuple[str, list[Any]]) -> list[dict[str, Any]]:
+        named = [{"run_id": f"r{place}", "state": state} for place, (state, _) in enumerate(runs)]
+        return [{"rows": rows, "runs": named, "cells": [cells for _, cells in runs]}]
+
+    bad = ("failed", [{"success": 1, "failed": 1}, "success", "failed"])
+    mapped = ("failed", [{"failed": 3}, {"success": 1, "failed": 2}, "upstream_failed"])
+    ended = ("failed", [{"upstream_failed": 2}, "upstream_failed", "upstream_failed"])  # by its timeout, say
+    good, busy = ("success", [{"success": 2}] * 3), ("running", [{"running": 2}] * 3)
+    grids = [grid(), grid(bad), grid(mapped), grid(good, bad, busy), grid(bad, good), grid(busy), grid(ended)]
+
+    assert await ask(tab, "../parts/grid/model.js", "lastFailure", grids) == [
+        None,
+        {"run": "r0", "task": "b"},
+        {"run": "r0", "task": "a"},
+        {"run": "r1", "task": "b"},
+        None,
+        None,
+        {"run": "r0", "task": None},
+    ]
+
+
 WORDS = {
     "* * * * *": "every minute",
     "*/5 * * * *": "every 5 minutes",

@@ -1,6 +1,6 @@
 // The grid of a DAG: runs as columns, tasks as rows, on one canvas that draws only the visible part.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../lib/html.js";
-import { visibleRows } from "./model.js";
+import { lastFailure, visibleRows } from "./model.js";
 import { useKey } from "../../lib/keys.js";
 import { query, setQuery } from "../../lib/router.js";
 import { useCanvas, useFirstPaint, useTooltip } from "../canvas.js";
@@ -82,7 +82,7 @@ export function Grid({ dagId, grid, startedAt }) {
  * @param {Ref<HTMLElement>} box what scrolls
  */
 function useSelection(grid, box) {
-  const { focus: focused, move: setFocused } = useFocus();
+  const { focus: focused, move: setFocused } = useFocus(grid);
   const [anchor, setAnchor] = useState(/** @type {Place | null} */ (null)); // the opposite corner of the selection
   const scene = useScene(grid, focused, anchor);
   const { rows, place, left } = scene;
@@ -150,10 +150,15 @@ function useScene(grid, focused, anchor) {
   return { grid, rows, folded, place, range: rangeOf(place, anchor), left, longest };
 }
 
-/** The focused run and task, written to the query string after a short delay. */
-function useFocus() {
+/**
+ * The focused run and task, written to the query string after a short delay; at first the last failure.
+ * @param {Api["Grid"]} grid
+ */
+function useFocus(grid) {
   const { run = null, task = null } = query.value;
-  const [focus, setFocus] = useState({ run, task });
+  const [failure] = useState(() => (query.value.before ? null : lastFailure(grid)));
+  const [focus, setFocus] = useState(/** @type {Focus} */ ({ run, task }));
+  const [chosen, setChosen] = useState(false);
   /** @type {Ref<number | undefined>} */
   const timer = useRef(undefined);
   useEffect(() => {
@@ -163,13 +168,14 @@ function useFocus() {
   /** @param {Focus} next */
   const move = (next) => {
     setFocus(next);
+    setChosen(true);
     clearTimeout(timer.current);
     timer.current = setTimeout(() => {
       timer.current = undefined;
       setQuery(next);
     }, 150);
   };
-  return { focus, move };
+  return { focus: focus.run === null && !chosen ? (failure ?? focus) : focus, move };
 }
 
 /**

@@ -59,6 +59,17 @@ export function readCell(cell) {
 }
 
 /**
+ * The run that ended last and its first failed task, if that run failed.
+ * @param {Api["Grid"]} grid
+ */
+export function lastFailure({ runs, rows, cells }) {
+  const column = runs.findLastIndex(({ state }) => state === "success" || state === "failed");
+  if (runs[column]?.state !== "failed") return null;
+  const task = rows.find((row, i) => row.kind === "task" && readCell(cells[column][i])?.state === "failed");
+  return { run: runs[column].run_id, task: task?.id ?? null };
+}
+
+/**
  * A cell as text: "success", or "3 success, 1 failed".
  * @param {Cell | undefined} cell
  */

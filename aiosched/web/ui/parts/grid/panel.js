@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "../../lib/html.js";
 import { pieces } from "../../lib/ansi.js";
 import { at, call } from "../../lib/api.js";
-import { operatorWords } from "../../lib/names.js";
+import { operatorWords, taskName } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
 import { runTypeWords } from "../../lib/states.js";
@@ -77,7 +77,7 @@ function TaskPanel({ dagId, run, task }) {
           ["Started", html`<${When} at=${one.start_date} />`],
           ["Duration", html`<${Duration} seconds=${secondsBetween(one.start_date, one.end_date)} />`],
           ["Pool", html`<${Link} to=${`/pools?pool=${encodeURIComponent(one.pool)}`}>${one.pool}<//>`],
-          ["Reason", one.reason],
+          ["Reason", one.state !== "failed" && one.reason],
           ["Note", one.note],
         ]}
       />
@@ -86,6 +86,26 @@ function TaskPanel({ dagId, run, task }) {
         ${tried ? "View the whole log" : "View task"}
       <//>
     </div>
+  `;
+}
+
+/**
+ * The first failed instance of a mapped task.
+ * @param {{ dagId: string, run: Api["RunResource"], task: string }} props
+ */
+export function FailedInstance({ dagId, run, task }) {
+  /** @type {Resource<Api["Page_TaskInstanceResource_"]>} */
+  const failed = useResource(
+    at("dags", dagId, "runs", run.run_id, "tasks"),
+    { task_id: task, state: "failed", limit: 1 },
+    { kinds: ["task"], concerns: (patch) => patch.run === run.key },
+  );
+  const [first] = failed.data.value?.items ?? [];
+  if (!first) return null;
+  const name = taskName(first);
+  return html`
+    <b>${name}</b>
+    <${Panel} key=${name} dagId=${dagId} run=${run} task=${name} />
   `;
 }
 

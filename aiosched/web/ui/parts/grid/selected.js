@@ -7,7 +7,8 @@ import { byState } from "../../lib/states.js";
 import { ClearDialog } from "../actions/clear.js";
 import { MarkDialog } from "../actions/mark.js";
 import { Link, State } from "../basics.js";
-import { Panel } from "./panel.js";
+import { readCell } from "./model.js";
+import { FailedInstance, Panel } from "./panel.js";
 
 /** @typedef {import("../actions/clear.js").Selection} Selection */
 /** @typedef {import("./model.js").Cell} Cell */
@@ -56,7 +57,7 @@ export function Selected({ dagId, run, row, cell, selection, many, open, dialog,
           `}
         </div>
       </div>
-      ${!many && row?.kind !== "group" && html`<${Inside} dagId=${dagId} run=${run} row=${row} />`}
+      ${!many && row?.kind !== "group" && html`<${Inside} dagId=${dagId} run=${run} row=${row} cell=${cell} />`}
       ${dialog === "clear" && html`<${ClearDialog} dagId=${dagId} selection=${selection} onClose=${close} />`}
       ${dialog === "mark" && html`
         <${MarkDialog}
@@ -72,12 +73,18 @@ export function Selected({ dagId, run, row, cell, selection, many, open, dialog,
 
 /**
  * The panel of a run or a task; of a mapped task, the way to its instances.
- * @param {{ dagId: string, run: Api["RunResource"], row: Api["Row"] | undefined }} props
+ * @param {{ dagId: string, run: Api["RunResource"], row: Api["Row"] | undefined, cell: Cell }} props
  */
-function Inside({ dagId, run, row }) {
+function Inside({ dagId, run, row, cell }) {
+  const key = `${run.key} ${row?.id ?? ""}`;
   if (row?.is_mapped)
-    return html`<${Link} to=${path("dags", dagId, "runs", run.run_id, "tasks", row.id)}>View its instances<//>`;
-  return html`<${Panel} key=${`${run.key} ${row?.id ?? ""}`} dagId=${dagId} run=${run} task=${row?.id} />`;
+    return html`
+      ${readCell(cell)?.counts?.failed && html`
+        <${FailedInstance} key=${key} dagId=${dagId} run=${run} task=${row.id} />
+      `}
+      <${Link} to=${path("dags", dagId, "runs", run.run_id, "tasks", row.id)}>View its instances<//>
+    `;
+  return html`<${Panel} key=${key} dagId=${dagId} run=${run} task=${row?.id} />`;
 }
 
 /** @param {{ selection: Selection }} props */
