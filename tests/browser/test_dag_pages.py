@@ -405,6 +405,44 @@ async def test_the_grid_opens_with_the_first_failed_instance_of_a_mapped_task(se
     await tab.check_access()
 
 
+async def test_the_gantt_chart_folds_groups_and_says_what_never_started(service: Service, tab: Tab) -> None:
+    await service.run("stages", "failed", "for-gantt")
+    for address in ("/dags/stages?tab=gantt&run=for-gantt", "/dags/stages/runs/for-gantt?tab=time"):
+        page = await tab.open(address)
+        chart = page.get_by_role("listbox", name="Gantt chart of the run")
+        row = chart.get_by_role("option")
+        await chart.press("ArrowDown")
+        await expect(row).to_contain_text(re.compile("^names, try 1: success"))
+        await chart.press("ArrowDown")
+        await expect(row).to_contain_text(re.compile(r"^people, group, took \d"))
+        await chart.press("ArrowDown")
+        await expect(row).to_contain_text("people.greet[0], try 1: success")
+        await chart.press("End")
+        await expect(row).to_contain_text("never, never started: upstream failed")
+        await tab.check_access()
+        await tab.picture("gantt-groups")
+        await chart.press("Home")
+        await chart.press("ArrowDown")
+        await chart.press("Enter")
+        await expect(page).to_have_url(re.compile("fold=people"))
+        await chart.press("ArrowDown")
+        await expect(row).to_contain_text("fail, try 1: failed")
+        await chart.press("End")
+        await chart.press("Enter")
+        await expect(page).to_have_url(re.compile("/dags/stages/runs/for-gantt/tasks/never$"))
+
+
+async def test_the_gantt_chart_has_a_task_that_has_not_started_yet(service: Service, tab: Tab, tmp_path: Path) -> None:
+    gate = tmp_path / "open"
+    await service.run("gated", "running", "gantt-waits", {"file": str(gate)})
+    page = await tab.open("/dags/gated?tab=gantt&run=gantt-waits")
+    chart = page.get_by_role("listbox", name="Gantt chart of the run")
+    await chart.press("End")
+    await expect(chart.get_by_role("option")).to_have_text("after, not started yet")
+    gate.touch()
+    await expect(chart.get_by_role("option")).to_contain_text("after, try 1: success")
+
+
 async def test_the_grid_is_walked_folded_and_opened_by_keys(service: Service, tab: Tab) -> None:
     await service.run("stages", "failed", "for-keys")
     page = await tab.open("/dags/stages?run=for-keys&task=people")

@@ -289,6 +289,25 @@ async def test_the_gantt_tells_when_tries_were_deferred(db: Database, api: httpx
     ]
 
 
+async def test_the_gantt_has_groups_and_what_never_started(db: Database, api: httpx2.AsyncClient) -> None:
+    run = await add_run(db, "sales", await add_dag(db, "sales", tasks=GROUPED), "one")
+    await add_task(db, run, 0, "failed", try_number=2, start_date=minutes(0), end_date=minutes(1))
+    await add_task(db, run, 1, "upstream_failed")
+    await add_task(db, run, 2, "success", map_index=0, try_number=1, start_date=minutes(0))
+    for place, state in enumerate((None, "scheduled", "scheduled"), start=1):
+        await add_task(db, run, 2, state, map_index=place)
+
+    found = (await api.get("dags/sales/runs/one/gantt")).json()
+
+    assert [(row["id"], row["kind"], row["not_started"]) for row in found["rows"]] == [
+        ("start", "task", {}),
+        ("g", "group", {}),
+        ("g.one", "task", {"upstream_failed": 1}),
+        ("g.two", "task", {"none": 1, "scheduled": 2}),
+    ]
+    assert [(bar["task_id"], bar["map_index"]) for bar in found["items"]] == [("start", -1), ("g.two", 0)]
+
+
 def test_a_run_without_ends_has_no_critical_path() -> None:
     assert critical_path(DagSpec(dag_id="d", tasks=GROUPED), []) == []
 

@@ -10,13 +10,15 @@ from pydantic import BaseModel, Field
 
 from aiosched.core.values.states import TaskState
 from aiosched.db.queries import queries, run_queries
-from aiosched.db.queries.queries import RunRow, shown_task
+from aiosched.db.queries.queries import RunRow, shown_state, shown_task
+from aiosched.db.queries.version_queries import get_version
 from aiosched.web.api.base.models import Instant, Name, Resource, RunRef, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.api.base.run_resource import RunResource
+from aiosched.web.api.grid import Row, grid_rows
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.requests.request_client import TheRequestClient
-from aiosched.web.views.state_counts import read_mapped_counts
+from aiosched.web.views.state_counts import read_counts, read_mapped_counts
 
 router: APIRouter = APIRouter(tags=["Runs"])
 
@@ -82,9 +84,17 @@ class Bar(BaseModel):
     tries: list[Segment]
 
 
-class Gantt(BaseModel):
-    """The Gantt chart of a run. `complete` is false if it has more tries or deferred periods than are shown."""
+class GanttRow(Row):
+    """A task or group of the run's version; `not_started` are the states of instances that have no try."""
 
+    not_started: dict[str, int]
+
+
+class Gantt(BaseModel):
+    """The Gantt chart of a run. `complete` is false if it has more tries or deferred periods than are shown; then
+    `not_started` is empty, too."""
+
+    rows: list[GanttRow]
     items: list[Bar]
     complete: bool
 
@@ -127,7 +137,7 @@ async def list_tasks(
 @router.get("/dags/{dag_id}/runs/{run}/gantt")
 @allow(Role.VIEWER, RoleScope.DAG)
 async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> Gantt:
-    """Every try of every task instance, for a Gantt chart."""
+    """Every try of every task instance, and which have none, for a Gantt chart."""
     row = await queries.find_run(request_client.db, dag_id, run)
     segments = await run_queries.read_segments(request_client.db, row.key, limit=MOST_SEGMENTS + 1)
     task_ids = (await run_queries.read_task_ids(request_client.db, [row.version_key]))[row.version_key]
@@ -144,4 +154,12 @@ async def gantt(request_client: TheRequestClient, dag_id: Name, run: RunRef) -> 
         for stretch in deferred[*key, segment.try_number]:
             shown.deferred.append(DeferredPeriod(since=stretch.since, until=stretch.until or segment.end_date))
         bars[key].tries.append(shown)
-    return Gantt(items=list(bars.values()), complete=max(len(segments), len(stretches)) <= MOST_SEGMENTS)
+    complete = max(len(segments), len(stretches)) <= MOST_SEGMENTS
+    left = (await read_counts(request_client.db, [row]))[row.key] if complete else {}
+    for bar in bars.values() if complete else ():
+        left[bar.task_id][shown_state(bar.tries[-1].state)] -= 1
+    # A total of none: states changed between the two statements.
+    not_started = {task_id: dict(+states) for task_id, states in left.items() if states.total() > 0}
+    spec = (await get_version(request_client.db, dag_id, row.version)).spec
+    rows = [GanttRow(**each.model_dump(), not_started=not_started.get(each.id, {})) for each in grid_rows(spec)]
+    return Gantt(rows=rows, items=list(bars.values()), complete=complete)

@@ -741,10 +741,27 @@ export interface components {
      * @enum {string}
      */
     Freshness: "fresh" | "late" | "unknown";
-    /** @description The Gantt chart of a run. `complete` is false if it has more tries or deferred periods than are shown. */
+    /**
+     * @description The Gantt chart of a run. `complete` is false if it has more tries or deferred periods than are shown; then
+     *     `not_started` is empty, too.
+     */
     Gantt: {
       complete: boolean;
       items: components["schemas"]["Bar"][];
+      rows: components["schemas"]["GanttRow"][];
+    };
+    /** @description A task or group of the run's version; `not_started` are the states of instances that have no try. */
+    GanttRow: {
+      depth: number;
+      id: string;
+      is_mapped: boolean;
+      /** @enum {string} */
+      kind: "task" | "group";
+      label: string;
+      not_started: {
+        [key: string]: number;
+      };
+      task_index: number | null;
     };
     /** @description What was answered. */
     GivenInput: {

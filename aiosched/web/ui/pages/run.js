@@ -10,7 +10,7 @@ import { byState, stateOf } from "../lib/states.js";
 import { duration, secondsBetween } from "../lib/time.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
-import { Announce, Card, Empty, Notice, Page, Shown, State, Tabs, When } from "../parts/basics.js";
+import { Announce, Card, Notice, Page, Shown, State, Tabs, When } from "../parts/basics.js";
 import { CopyButton } from "../parts/copy.js";
 import { Confirm, commandLine } from "../parts/dialog.js";
 import { Allowed } from "../parts/facts.js";
@@ -221,14 +221,10 @@ function Time({ run, base }) {
   return html`
     <${Card} title="Timeline">
       <${Shown} of=${gantt}>
-        ${({ items, complete }) =>
-          items.length ? html`
-            ${!complete && html`<${Notice} kind="warn">This run has more tries than shown here.<//>`}
-            <${Chart} dagId=${run.dag_id} run=${run} items=${items} />
-          ` : html`
-            <${Empty} title="No tries yet" />
-          `
-        }
+        ${(chart) => html`
+          ${!chart.complete && html`<${Notice} kind="warn">This run has more tries than shown here.<//>`}
+          <${Chart} dagId=${run.dag_id} run=${run} gantt=${chart} />
+        `}
       <//>
     <//>
   `;

@@ -5,8 +5,9 @@ import { taskPath } from "../../lib/names.js";
 import { go } from "../../lib/router.js";
 import { now } from "../../lib/time.js";
 import { Empty } from "../basics.js";
+import { foldedGroups, toggleFold } from "../grid/folding.js";
 import { useCanvas, useTooltip } from "../canvas.js";
-import { HEAD, ROW, paintChart } from "./painting.js";
+import { HEAD, INDENT, ROW, paintChart } from "./painting.js";
 import { rowWords, rowsOf, spanOf } from "./segments.js";
 
 /**
@@ -22,13 +23,14 @@ import { rowWords, rowsOf, spanOf } from "./segments.js";
  */
 
 /**
- * The Gantt chart of a run; `items` are those of the API's Gantt. Used by the DAG page and the run page.
- * @param {{ dagId: string, run: Api["RunResource"], items: Api["Gantt"]["items"] }} props
+ * The Gantt chart of a run. Used by the DAG page and the run page.
+ * @param {{ dagId: string, run: Api["RunResource"], gantt: Api["Gantt"] }} props
  */
-export function Chart({ dagId, run, items }) {
+export function Chart({ dagId, run, gantt }) {
   const live = run.state === "running" || run.state === "queued";
   const moment = live ? now.value : 0;
-  const rows = useMemo(() => rowsOf(items, moment, run), [items, moment]);
+  const folded = foldedGroups();
+  const rows = useMemo(() => rowsOf(gantt, moment, run, folded), [gantt, moment, [...folded].join(",")]);
   const span = useMemo(() => spanOf(rows, run), [rows]);
   /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
@@ -43,12 +45,15 @@ export function Chart({ dagId, run, items }) {
     if (span) paintChart(on, { ...view, rows, span, left, scroll, hover: hover.current, chosen });
   };
   const { canvas, redraw } = useCanvas(draw, [rows, chosen]);
-  useKey("↑ ↓", "move in the Gantt chart; Enter opens a task", () => {});
+  useKey("↑ ↓", "move in the Gantt chart; Enter opens a task, folds a group", () => {});
   if (!span || !rows.length)
     return html`<${Empty} title="Nothing has started yet">The tasks of this run have not been scheduled.<//>`;
 
   /** @param {number} row */
-  const open = (row) => go(taskPath({ ...rows[row], dag_id: dagId, run_id: run.run_id }));
+  const open = (row) => {
+    if (rows[row].group) toggleFold(rows[row].name);
+    else go(taskPath({ ...rows[row], dag_id: dagId, run_id: run.run_id }));
+  };
   const pointer = pointerListeners(rows, { box, hover, tip, redraw, setChosen, open });
   return html`
     <div>
@@ -88,7 +93,7 @@ export function Chart({ dagId, run, items }) {
  * @param {Row[]} rows
  */
 function namesWidth(rows) {
-  const wanted = Math.max(0, ...rows.map((row) => row.name.length * 7.2 + 30));
+  const wanted = Math.max(0, ...rows.map((row) => row.label.length * 7.2 + row.depth * INDENT + 30));
   return Math.max(110, Math.min(innerWidth < 600 ? 130 : 280, wanted));
 }
 
@@ -163,7 +168,7 @@ function Selected({ row, open }) {
           `)}
         </div>
         <button class="button small" onClick=${open}>
-          Open
+          ${row.group ? "Fold or unfold" : "Open"}
         </button>
       </div>
     </section>

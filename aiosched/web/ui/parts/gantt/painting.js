@@ -18,6 +18,7 @@ import { THIN } from "./segments.js";
 
 export const ROW = 22;
 export const HEAD = 26; // height of the time axis, in pixels
+export const INDENT = 12; // of what is in a group
 const BAR = 12;
 const STEPS = [
   0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400,
@@ -61,12 +62,17 @@ function paintRow(on, row, view) {
     on.fillRect(0, y, width, ROW);
   }
   on.font = `10.5px ${colours.sans}`;
-  for (const one of rows[row].tries)
-    for (const segment of one.segments) paintSegment(on, one, segment, y, view);
+  const { tries, group, waits, label, depth, span } = rows[row];
+  for (const one of tries) for (const segment of one.segments) paintSegment(on, one, segment, y, view);
+  on.fillStyle = colours.faint;
+  if (span) on.fillRect(view.x(span.from), y + ROW / 2 - 2, Math.max(3, (span.to - span.from) * view.scale), 4);
   on.font = `12.5px ${colours.sans}`;
   on.textAlign = "left";
-  on.fillStyle = colours.soft;
-  on.fillText(clip(on, rows[row].name, left - 20), 10, y + ROW / 2 + 0.5);
+  if (waits) on.fillText(clip(on, waits, width - left - 12), left + 6, y + ROW / 2 + 0.5);
+  const sign = group ? (group === "folded" ? "▸ " : "▾ ") : "";
+  const indent = 10 + depth * INDENT;
+  on.fillStyle = group ? colours.text : colours.soft;
+  on.fillText(clip(on, sign + label, left - indent - 10), indent, y + ROW / 2 + 0.5);
 }
 
 /**

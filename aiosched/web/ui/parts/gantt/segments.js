@@ -1,14 +1,18 @@
 // The time segments of a try: scheduled, queued, running, deferred.
-import { taskName } from "../../lib/names.js";
-import { stateOf } from "../../lib/states.js";
+import { numeral, taskName } from "../../lib/names.js";
+import { byState, stateOf } from "../../lib/states.js";
 import { duration } from "../../lib/time.js";
+import { visibleRows } from "../grid/model.js";
 
 /**
  * A piece of a try; its times in ms.
  * @typedef {[state: string, from: number, to: number]} Piece
  *
- * A task instance with its name and tries.
- * @typedef {ReturnType<typeof rowsOf>[number]} Row
+ * A task instance with its tries, a group, or the instances of a task that never started (`waits` says in words which).
+ * `parts` are the bars: those of each try, or of a group from its first start to its last end.
+ * @typedef {{ name: string, label: string, depth: number, task_id: string, map_index: number,
+ *   group: "folded" | "open" | null, waits: string | null,
+ *   tries: (Api["Segment"] & { segments: Piece[] })[], span: Span | null }} Row
  *
  * @typedef {{ from: number, to: number }} Span
  */
@@ -52,20 +56,118 @@ export function segmentsOf(one, now) {
 }
 
 /**
- * The rows of a chart: `items` of the API's Gantt with names, and tries with their segments.
- * @param {Api["Bar"][]} items
+ * The rows of a chart, in the order of the grid.
+ * @param {Api["Gantt"]} gantt
  * @param {number} moment where unfinished segments end; 0: at the end of the run
  * @param {Api["RunResource"]} run
+ * @param {Set<string>} folded ids of groups
+ * @returns {Row[]}
  */
-export const rowsOf = (items, moment, run) =>
-  items.map((item) => ({
-    ...item,
-    name: taskName(item),
-    tries: item.tries.map((one) => {
-      const end = moment || Date.parse(run.end_date ?? one.end_date ?? one.start_date ?? "0");
-      return { ...one, segments: segmentsOf(one, end) };
-    }),
-  }));
+export function rowsOf(gantt, moment, run, folded) {
+  const bars = barsOf(gantt.items, moment, run);
+  const rows = [...gantt.rows, ...othersOf(gantt.rows, bars)];
+  return visibleRows(rows, folded).flatMap((row) => {
+    const { id, label, depth, index } = row;
+    /** @type {Row} */
+    const one = {
+      name: id,
+      label,
+      depth,
+      task_id: id,
+      map_index: -1,
+      group: null,
+      waits: null,
+      tries: [],
+      span: null,
+    };
+    if (row.kind === "group")
+      return [{ ...one, group: folded.has(id) ? "folded" : "open", span: around(row, rows, bars) }];
+    /** @type {Row[]} */
+    const found = (bars.get(id) ?? []).map((bar) => ({
+      ...one,
+      ...bar,
+      name: taskName(bar),
+      label: taskName({ ...bar, task_id: label }),
+    }));
+    const waits = waitingWords(rows[index].not_started, found.length, run.end_date !== null);
+    return waits ? [...found, { ...one, waits }] : found;
+  });
+}
+
+/**
+ * Rows of the tasks that the version of the run does not have.
+ * @param {Api["GanttRow"][]} rows
+ * @param {ReturnType<typeof barsOf>} bars
+ * @returns {Api["GanttRow"][]}
+ */
+function othersOf(rows, bars) {
+  const known = new Set(rows.map(({ id }) => id));
+  const other = {
+    kind: /** @type {const} */ ("task"),
+    depth: 0,
+    is_mapped: false,
+    task_index: null,
+    not_started: {},
+  };
+  return [...bars.keys()].filter((id) => !known.has(id)).map((id) => ({ ...other, id, label: id }));
+}
+
+/**
+ * The tries of all instances with their segments, by task.
+ * @param {Api["Bar"][]} items
+ * @param {number} moment
+ * @param {Api["RunResource"]} run
+ */
+const barsOf = (items, moment, run) =>
+  Map.groupBy(
+    items.map((item) => ({
+      ...item,
+      tries: item.tries.map((one) => {
+        const end = moment || Date.parse(run.end_date ?? one.end_date ?? one.start_date ?? "0");
+        return { ...one, segments: segmentsOf(one, end) };
+      }),
+    })),
+    (item) => item.task_id,
+  );
+
+/**
+ * From the first start of a group's tasks to their last end; null if none has started.
+ * @param {import("../grid/model.js").VisibleRow} group
+ * @param {Api["GanttRow"][]} rows
+ * @param {ReturnType<typeof barsOf>} bars
+ */
+function around({ index, depth }, rows, bars) {
+  const after = rows.findIndex((row, i) => i > index && row.depth <= depth);
+  const inside = rows.slice(index + 1, after < 0 ? undefined : after).flatMap(({ id }) => bars.get(id) ?? []);
+  const span = extentOf(inside);
+  return span.to ? span : null;
+}
+
+/**
+ * From the first start to the last end of what is in a span already, and of bars.
+ * @param {{ tries: { segments: Piece[] }[] }[]} bars
+ * @param {Span} [span]
+ */
+const extentOf = (bars, span = { from: Infinity, to: 0 }) =>
+  bars
+    .flatMap((bar) => bar.tries.flatMap((one) => one.segments))
+    .reduce(({ from, to }, [, a, b]) => ({ from: Math.min(from, a), to: Math.max(to, b) }), span);
+
+/**
+ * Instances without a try in words: "never started: 3 skipped".
+ * @param {Record<string, number>} counts
+ * @param {number} started how many others have a try
+ * @param {boolean} ended whether the run has ended
+ */
+function waitingWords(counts, started, ended) {
+  const states = byState(counts);
+  if (!states.length) return "";
+  const words = ended ? "never started" : "not started yet";
+  const [[state, many]] = states;
+  if (started || states.length > 1 || many > 1)
+    return `${words}: ${states.map(([name, n]) => `${numeral(n)} ${stateOf(name).label}`).join(", ")}`;
+  return state === "none" ? words : `${words}: ${stateOf(state).label}`;
+}
 
 /**
  * The start and end of a run including all tries; null if nothing has started.
@@ -73,9 +175,13 @@ export const rowsOf = (items, moment, run) =>
  * @param {Api["RunResource"]} run
  */
 export function spanOf(rows, run) {
-  const all = rows.flatMap((row) => row.tries.flatMap((one) => one.segments));
-  const from = all.reduce((least, [, a]) => Math.min(least, a), ms(run.start_date) ?? Infinity);
-  const to = all.reduce((most, [, , b]) => Math.max(most, b), ms(run.end_date) ?? 0);
+  const spans = rows
+    .flatMap((row) => row.span ?? [])
+    .concat({ from: ms(run.start_date) ?? Infinity, to: ms(run.end_date) ?? 0 });
+  const { from, to } = extentOf(rows, {
+    from: Math.min(...spans.map((one) => one.from)),
+    to: Math.max(...spans.map((one) => one.to)),
+  });
   return Number.isFinite(from) ? { from, to: Math.max(to, from + 50) } : null;
 }
 
@@ -89,5 +195,11 @@ export function rowWords(row) {
   /** @param {Row["tries"][number]} one */
   const tryWords = (one) =>
     `try ${one.try_number}: ${stateOf(one.state).label}${one.segments.map(segmentWords).join("")}`;
+  if (row.waits) return [row.name, row.waits];
+  if (row.group)
+    return [
+      row.name,
+      row.span ? `group, took ${duration((row.span.to - row.span.from) / 1000)}` : "group, never started",
+    ];
   return [row.name, ...row.tries.slice(-4).map(tryWords)];
 }

@@ -42,7 +42,7 @@ export function GanttTab({ dagId }) {
         ${!gantt.data.value.complete && html`
           <${Notice} kind="warn">This run has more tries than shown here.<//>
         `}
-        <${Chart} dagId=${dagId} run=${facts} items=${gantt.data.value.items} />
+        <${Chart} dagId=${dagId} run=${facts} gantt=${gantt.data.value} />
       `}
     </div>
   `;
