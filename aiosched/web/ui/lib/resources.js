@@ -1,5 +1,5 @@
 // Hooks for API data: resources and paged lists, reloaded when they change.
-import { signal, useEffect, useMemo } from "./html.js";
+import { signal, useEffect, useMemo, useRef } from "./html.js";
 import { address, get } from "./api.js";
 import { isCutOff, reading } from "./freshness.js";
 import { onPatch } from "./live.js";
@@ -85,9 +85,10 @@ function retrying(read) {
  */
 export function useResource(path, params = {}, { kinds = [], concerns = () => true, onUpdate } = {}) {
   const key = path === null ? null : address(path, params).href;
+  const again = useRef(() => {}); // a dialog may have been given `reload` before the first reading
   const state = useMemo(
     /** @returns {Resource<T>} */
-    () => ({ data: signal(null), error: signal(null), loading: signal(true), reload: () => {} }),
+    () => ({ data: signal(null), error: signal(null), loading: signal(true), reload: () => again.current() }),
     [key],
   );
   useEffect(() => {
@@ -107,7 +108,7 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
       state.loading.value = false;
     });
     const retry = retrying(read);
-    state.reload = read;
+    again.current = read;
     read();
     const off = onPatch((patch) => {
       if (patch.kind === "reset") return void read(); // the stream could not be resumed, so anything may have changed
@@ -158,14 +159,17 @@ async function readPages(path, params, pages, signal, patience) {
  */
 const pagesOf = (path) => (kept(path)?.search === location.search ? kept(path).pages : 1);
 
-/** A list that is not loaded yet. */
-const emptyList = () => ({
+/**
+ * A list that is not loaded yet.
+ * @param {() => void} reload
+ */
+const emptyList = (reload) => ({
   items: signal([]),
   error: signal(null),
   loading: signal(true),
   more: signal(null),
   next: () => {},
-  reload: () => {},
+  reload,
 });
 
 /**
@@ -182,8 +186,9 @@ export function useList(
   { kinds = [], concerns = () => true, limit = 100, delay = 300 } = {},
 ) {
   const key = path === null ? null : address(path, params).href;
+  const again = useRef(() => {}); // as in `useResource`
   /** @type {List<T>} */
-  const state = useMemo(emptyList, [key]);
+  const state = useMemo(() => emptyList(() => again.current()), [key]);
   useEffect(() => {
     if (path === null) return undefined;
     const abort = new AbortController();
@@ -208,7 +213,7 @@ export function useList(
       state.loading.value = false;
     });
     const retry = retrying(read);
-    state.reload = read;
+    again.current = read;
     state.next = (most = 0) => {
       pages++;
       keep(path, { search: location.search, pages });
@@ -222,7 +227,7 @@ export function useList(
       if (patch.kind !== "reset" && (!kinds.includes(patch.kind) || !concerns(patch))) return;
       timer ??= setTimeout(() => {
         timer = undefined;
-        state.reload();
+        read();
       }, delay); // patches come in bursts
     });
     return () => {
