@@ -30,8 +30,8 @@ _IGNORED: Final = ("/stream", "/logs/")  # answers that stay open
 class Hand:
     """Somebody at a page: counts the clicks, and the requests with the milliseconds that the server took for them."""
 
-    def __init__(self, page: Page, stage: JobStage) -> None:
-        self.page, self.stage = page, stage
+    def __init__(self, page: Page) -> None:
+        self.page = page
         self.clicks = self.requests = 0
         self.server_ms = 0.0
         page.on("requestfinished", self._see)
@@ -62,6 +62,14 @@ class Hand:
             timing = request.timing
             self.requests += 1
             self.server_ms += max(timing["responseStart"] - timing["requestStart"], 0.0)
+
+
+class HandOnStage(Hand):
+    """The same, on the stage of these jobs."""
+
+    def __init__(self, page: Page, stage: JobStage) -> None:
+        super().__init__(page)
+        self.stage = stage
 
 
 # ---- the jobs, each from Home ----
@@ -112,7 +120,7 @@ async def is_it_getting_slower(hand: Hand) -> None:
     await hand.sees(re.compile(r"% longer than the \d+ runs before"))
 
 
-async def compared_with_yesterday(hand: Hand) -> None:
+async def compared_with_yesterday(hand: HandOnStage) -> None:
     await hand.search(f"{NIGHTLY} {hand.stage.last_night}", hand.stage.last_night)
     await hand.click(hand.page.get_by_role("link", name="Compare", exact=True))
     await hand.sees("Compared with")
@@ -131,7 +139,7 @@ async def what_depends_on_the_asset(hand: Hand) -> None:
     await hand.sees("refund_report", consumers)
 
 
-async def follow_a_live_log(hand: Hand) -> None:
+async def follow_a_live_log(hand: HandOnStage) -> None:
     await hand.click(hand.page.get_by_role("link", name=re.compile("tasks? running")))
     await hand.click(hand.page.get_by_role("link", name=re.compile(r"copy\[2\]")))
     log = hand.page.get_by_role("region", name="Log")
@@ -141,7 +149,7 @@ async def follow_a_live_log(hand: Hand) -> None:
     await hand.sees(line, log)
 
 
-JOBS: Final[Sequence[tuple[str, Callable[[Hand], Awaitable[None]]]]] = (
+JOBS: Final[Sequence[tuple[str, Callable[[HandOnStage], Awaitable[None]]]]] = (
     ("why last night's run failed, rerun only that", rerun_what_failed),
     ("which DAG fills the pool", what_fills_the_pool),
     ("what runs now", what_runs_now),
@@ -168,12 +176,12 @@ class Done:
     all_ms: float  # from the first click until everything was seen
 
 
-async def do_job(job: Callable[[Hand], Awaitable[None]], page: Page, made: JobStage) -> Done:
+async def do_job(job: Callable[[HandOnStage], Awaitable[None]], page: Page, made: JobStage) -> Done:
     """One job from a Home that has been read; what it ran again has ended afterwards."""
     await page.goto(made.url)
     await expect(page.get_by_label("Now")).to_be_visible()
     await expect(page.locator(".skeleton")).to_have_count(0)
-    hand = Hand(page, made)
+    hand = HandOnStage(page, made)
     began = time.perf_counter()
     await job(hand)
     took = (time.perf_counter() - began) * 1000
@@ -199,7 +207,7 @@ async def measured_jobs(size: int, _: float) -> Finding:
 
 
 async def _of_rounds(
-    browser: Browser, made: JobStage, width: int, question: str, job: Callable[[Hand], Awaitable[None]]
+    browser: Browser, made: JobStage, width: int, question: str, job: Callable[[HandOnStage], Awaitable[None]]
 ) -> list[Figure]:
     page = await browser.new_page(viewport={"width": width, "height": 900})
     rounds = [await do_job(job, page, made) for _ in range(_ROUNDS)]

@@ -291,7 +291,6 @@ async def test_a_backfill_is_looked_at_made_paused_and_ends(service: Service, ta
     await dialog.get_by_label("From", exact=True).fill("2026-02-01")
     await dialog.get_by_label("To, inclusive").fill("2026-02-03")
 
-    await dialog.get_by_role("button", name="Preview").click()
     await expect(dialog.get_by_text("a run will be created")).to_have_count(3)
     await tab.check_access()
     await tab.picture("backfill-dialog")
@@ -315,30 +314,31 @@ async def test_the_preview_of_a_backfill_is_never_that_of_other_dates(tab: Tab) 
     first = asyncio.Event()
 
     async def hold(route: Route) -> None:
-        if first.is_set():
-            await route.continue_()
-        else:
+        if "2026-03-03" in (route.request.post_data or ""):
             held.append(route)
             first.set()
+        else:
+            await route.continue_()
 
     await tab.page.route("**/api/v1/backfills", hold)
     page = await tab.open("/backfills?dag_id=daily&make=1")
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("From", exact=True).fill("2026-03-01")
     await dialog.get_by_label("To, inclusive").fill("2026-03-03")
-    await dialog.get_by_role("button", name="Preview").click()
     await first.wait()
     await dialog.get_by_label("To, inclusive").fill("2026-03-05")
-    await dialog.get_by_role("button", name="Preview").click()
     await expect(dialog.get_by_role("button", name="Run 5 dates")).to_be_enabled()
 
-    await dialog.get_by_label("To, inclusive").fill("2026-03-07")
-    await expect(dialog.get_by_role("button", name="Run", exact=True)).to_be_disabled()
     with contextlib.suppress(Error):  # the page need not wait for it any longer
         await held[0].continue_()
     await page.wait_for_load_state("networkidle")
+    await expect(dialog.get_by_role("button", name="Run 5 dates")).to_be_enabled()
+    await expect(dialog.get_by_text("a run will be created")).to_have_count(5)
+    await dialog.get_by_label("To, inclusive").fill("never")
     await expect(dialog.get_by_role("button", name="Run", exact=True)).to_be_disabled()
     await expect(dialog.get_by_text("a run will be created")).to_have_count(0)
+    tab.expected.append("422")
+    await expect(dialog.get_by_role("alert")).to_contain_text("to_date")
 
 
 async def test_what_is_in_a_variable_or_a_connection_is_never_shown(service: Service, tab: Tab) -> None:

@@ -174,13 +174,16 @@ function Figures({ counts }) {
  * @param {Api["Attention"]} one
  * @returns {[to: string, words: string]}
  */
-function remedy({ kind, dag_id, run_id, pool, number, search }) {
+function remedy({ kind, dag_id, run_id, task_id, map_index, pool, number, search }) {
   const dag = dag_id && path("dags", dag_id);
   if (kind === "scheduler") return ["/schedulers", "View schedulers"];
   if (kind === "lost") return ["/runs?order=-start_date", "View runs"];
   if (kind === "import_error") return ["/import-errors", number > 1 ? "View errors" : "View error"];
   if (kind === "pool") return [`/pools?pool=${encodeURIComponent(pool ?? "")}`, "View pool"];
-  if (kind === "input") return ["/inputs?waiting=true", "Answer"];
+  if (kind === "input" && dag_id && run_id && task_id) {
+    const asked = { dag_id, run_id, task_id, map_index: String(map_index), answer: "1" };
+    return [`/inputs?${new URLSearchParams(asked)}`, "Answer"];
+  }
   if (kind === "alert") return ["/alerts", number > 1 ? "View alerts" : "View alert"];
   if (kind === "undelivered") return ["/alerts?tab=rules", "View rules"];
   if (kind === "failed" && number > 1 && search)

@@ -2,7 +2,7 @@
 import { html, useState } from "../lib/html.js";
 import { taskName } from "../lib/names.js";
 import { useList } from "../lib/resources.js";
-import { path, query } from "../lib/router.js";
+import { path, query, setQuery } from "../lib/router.js";
 import { AnswerDialog } from "../parts/actions/answer.js";
 import { Card, Empty, Link, Page, Tabs, Tag, When } from "../parts/basics.js";
 import { Allowed } from "../parts/facts.js";
@@ -11,10 +11,12 @@ import { Table } from "../parts/table.js";
 export function Inputs() {
   const all = query.value.tab === "all";
   const [open, setOpen] = useState(/** @type {Api["InputResource"] | null} */ (null));
-  const { dag_id, run_id, task_id, map_index } = query.value;
+  const { dag_id, run_id, task_id, map_index, answer } = query.value;
   const wanted = { dag_id, run_id, task_id, map_index, waiting: all ? null : true };
   /** @type {List<Api["InputResource"]>} */
   const list = useList("inputs", wanted, { kinds: ["task", "run"], delay: 500 });
+  const asked = answer === "1" ? list.items.value.find((one) => one.state === "waiting") : null;
+  const close = () => (setOpen(null), setQuery({ answer: null }));
   const empty = html`
     <${Empty} title=${all ? "No questions yet" : "No open questions"}>
       Tasks of HITLOperator, ApprovalOperator and related operators ask here; they hold no slot while they wait.
@@ -35,7 +37,7 @@ export function Inputs() {
       <${Card} plain>
         <${Table} columns=${columns(setOpen)} list=${list} keyOf=${keyOf} empty=${empty} caption="Questions" />
       <//>
-      ${open && html`<${AnswerDialog} input=${open} onClose=${() => setOpen(null)} onDone=${list.reload} />`}
+      ${(open ?? asked) && html`<${AnswerDialog} input=${open ?? asked} onClose=${close} onDone=${list.reload} />`}
     <//>
   `;
 }

@@ -11,6 +11,8 @@ const SPANS = { 1: "1 h", 6: "6 h", 24: "24 h" };
 
 const LANES = 14;
 
+const LABEL = 10; // the width of a time beside its run, in percent, on a phone
+
 const HOUR = 3_600_000;
 
 export function Timeline() {
@@ -94,6 +96,9 @@ function runWords(run) {
   return `${run.dag_id}: ${stateOf(run.state).label}, ${instant(run.start_date)}${took}`;
 }
 
+/** @param {Api["TimelineComing"]} one */
+const comingWords = (one) => `${one.dag_id}: scheduled for ${instant(one.run_after)}`;
+
 /** @param {{ data: Api["Timeline"], from: number, to: number }} props */
 function Lanes({ data, from, to }) {
   const [all, setAll] = useState(false);
@@ -145,6 +150,8 @@ const Axis = ({ times, share }) => html`
 
 /** @param {{ lane: Lane, share: (time: number) => number }} props */
 function LaneRow({ lane, share }) {
+  const [next, after = 100 + LABEL] = lane.coming.map((one) => share(Date.parse(one.run_after)));
+  const hasRoom = next !== undefined && after - next > LABEL;
   return html`
     <div class="lane">
       <${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>
@@ -177,10 +184,17 @@ function LaneRow({ lane, share }) {
           <span
             key=${one.run_after}
             class="coming"
-            title=${`${one.dag_id}: scheduled for ${instant(one.run_after)}`}
+            role="img"
+            aria-label=${comingWords(one)}
+            title=${comingWords(one)}
             style=${{ left: `${share(Date.parse(one.run_after))}%` }}
           />
         `)}
+        ${hasRoom && html`
+          <time class="coming-at" style=${{ left: `${next}%` }}>
+            ${instant(lane.coming[0].run_after).slice(11, 16)}
+          </time>
+        `}
       </div>
     </div>
   `;

@@ -1,5 +1,5 @@
 // Create a backfill, after a preview of what happens to each date.
-import { html, useState } from "../../lib/html.js";
+import { html, useEffect, useState } from "../../lib/html.js";
 import { get, post } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
 import { instant } from "../../lib/time.js";
@@ -23,6 +23,8 @@ const FATES = {
   "in flight": "skipped: its run is unfinished",
   "already exists": "skipped: it already has a run",
 };
+
+const SETTLED = 500; // milliseconds without a change, then the preview is asked for
 
 /** @param {number} back in days */
 const day = (back) => new Date(Date.now() - back * 86400e3).toISOString().slice(0, 10);
@@ -55,14 +57,18 @@ export function BackfillDialog({ dagId, initial = {}, onClose, onDone }) {
     ["backfill", dagId, initial],
     /** @type {Draft} */ ({ ...DEFAULTS, dag_id: dagId ?? "", from_date: day(7), to_date: day(1), ...initial }),
   );
-  const [asked, setAsked] = useState({ draft: /** @type {Draft | null} */ (null) });
+  const [settled, setSettled] = useState(draft);
+  useEffect(() => {
+    const due = setTimeout(() => setSettled(draft), SETTLED);
+    return () => clearTimeout(due);
+  }, [draft]);
   /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const { value: conf, wrong } = objectOf(draft.conf);
   const body = bodyOf(draft, conf);
-  const previewed = asked.draft === draft;
+  const previewed = settled === draft && draft.dag_id !== "" && !wrong;
   /** @type {import("../../parts/actions/touched.js").DryRun<Planned>} */
-  const { preview: plan, error } = useDryRun(previewed ? "backfills" : null, body, asked);
+  const { preview: plan, error } = useDryRun(previewed ? "backfills" : null, body);
   const count = plan?.dates?.filter(isRun).length ?? 0;
   return html`
     <${Confirm}
@@ -77,17 +83,6 @@ export function BackfillDialog({ dagId, initial = {}, onClose, onDone }) {
     >
       <${DagField} value=${draft.dag_id} onText=${(dag_id) => set({ dag_id })} />
       <${Fields} draft=${draft} set=${set} wrong=${wrong} />
-      <div class="row">
-        <button
-          type="button"
-          class="button"
-          disabled=${!draft.dag_id || Boolean(wrong)}
-          onClick=${() => setAsked({ draft })}
-        >
-          Preview
-        </button>
-        ${!previewed && html`<span class="faint">preview before running</span>`}
-      </div>
       ${error && html`<${Notice} kind="danger">${error.message}<//>`}
       ${plan && html`<${Plan} plan=${plan} />`}
       ${previewed && !error && !plan && html`<${Loading} lines=${3} />`}

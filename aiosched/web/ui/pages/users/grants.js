@@ -3,6 +3,7 @@ import { html, useState } from "../../lib/html.js";
 import { at, post, remove } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
 import { useList } from "../../lib/resources.js";
+import { query, setQuery } from "../../lib/router.js";
 import { Card, Empty, Tag } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
@@ -15,26 +16,27 @@ const COMMAND = "aiosched users grant NAME ROLE --team TEAM";
 export function Grants() {
   /** @type {List<Api["User"]>} */
   const list = useList("users");
-  const [open, setOpen] = useState(/** @type {Held | "new" | null} */ (null));
-  const handlers = { onClose: () => setOpen(null), onDone: list.reload };
+  const [taken, setTaken] = useState(/** @type {Held | null} */ (null));
+  const close = () => (setTaken(null), setQuery({ grant: null }));
+  const handlers = { onClose: close, onDone: list.reload };
   return html`
     <div class="stack tight">
       <div class="row">
-        <button class="button primary" onClick=${() => setOpen("new")}>
+        <button class="button primary" onClick=${() => setQuery({ grant: "1" })}>
           New grant …
         </button>
       </div>
       <${Card} plain>
         <${Table}
-          columns=${columnsOf(setOpen)}
+          columns=${columnsOf(setTaken)}
           list=${list}
           keyOf=${(user) => user.name}
           empty=${html`<${Empty} title="No users yet" command=${COMMAND} />`}
           caption="Grants"
         />
       <//>
-      ${open === "new" && html`<${NewGrant} ...${handlers} />`}
-      ${open && open !== "new" && html`<${TakeGrant} held=${open} ...${handlers} />`}
+      ${query.value.grant === "1" && html`<${NewGrant} ...${handlers} />`}
+      ${taken && html`<${TakeGrant} held=${taken} ...${handlers} />`}
     </div>
   `;
 }

@@ -31,7 +31,8 @@ export function CodeTab({ dagId }) {
 /** @param {{ dagId: string, versions: Api["Version"][] }} props */
 function Code({ dagId, versions }) {
   const chosen = Number(query.value.version) || versions[0].number;
-  const against = Number(query.value.against) || null;
+  const before = versions[versions.findIndex((one) => one.number === chosen) + 1]?.number;
+  const against = Number(query.value.against === "previous" ? before : query.value.against) || null;
   const options = versions.map((one) => html`
     <option key=${one.number} value=${one.number}>
       ${one.number} · ${instant(one.created_at).slice(0, 16)}
@@ -66,6 +67,11 @@ function Code({ dagId, versions }) {
             ${options.filter((_, i) => versions[i].number !== chosen)}
           </select>
         </label>
+        ${against === null && before !== undefined && html`
+          <button class="button" onClick=${() => setQuery({ against: "previous" })}>
+            What changed since version ${before}
+          </button>
+        `}
         ${against !== null && html`
           <label class="row soft">
             of${" "}

@@ -151,12 +151,15 @@ function useScene(grid, focused, anchor) {
 }
 
 /**
- * The focused run and task, written to the query string after a short delay; at first the last failure.
+ * The focused run and task, written to the query string after a short delay; at first that task in the newest run, or the last failure.
  * @param {Api["Grid"]} grid
  */
 function useFocus(grid) {
   const { run = null, task = null } = query.value;
-  const [failure] = useState(() => (query.value.before ? null : lastFailure(grid)));
+  const [begun] = useState(() => {
+    if (task !== null) return { run: grid.runs.at(-1)?.run_id ?? null, task };
+    return query.value.before ? null : lastFailure(grid);
+  });
   const [focus, setFocus] = useState(/** @type {Focus} */ ({ run, task }));
   const [chosen, setChosen] = useState(false);
   /** @type {Ref<number | undefined>} */
@@ -175,7 +178,7 @@ function useFocus(grid) {
       setQuery(next);
     }, 150);
   };
-  return { focus: focus.run === null && !chosen ? (failure ?? focus) : focus, move };
+  return { focus: focus.run === null && !chosen ? (begun ?? focus) : focus, move };
 }
 
 /**

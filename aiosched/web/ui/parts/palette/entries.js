@@ -1,5 +1,5 @@
 // What the search offers: pages, actions, places visited last, and what the server has found; the best matches first.
-import { may } from "../../lib/api.js";
+import { may, mayEverywhere } from "../../lib/api.js";
 import { path } from "../../lib/router.js";
 import { setTheme } from "../../lib/theme.js";
 import { switchZone } from "../../lib/time.js";
@@ -49,30 +49,48 @@ function visited(place) {
 }
 
 /**
+ * What can be done with a DAG, or with one of its runs.
+ * @param {string} dag
+ * @param {string} [run]
+ * @returns {Entry[]}
+ */
+function actionsOn(dag, run) {
+  /** @type {{ kind: string, detail: string, dagId: string }} */
+  const shared = { kind: "action", detail: dag, dagId: dag };
+  /** @param {string} query */
+  const page = (query) => `${path("dags", dag)}?${query}`;
+  /** @type {Entry[]} */
+  const changes = [
+    { ...shared, name: "Trigger a run", to: page("trigger=1") },
+    { ...shared, name: "Run a backfill", to: page("backfill=1") },
+    {
+      ...shared,
+      name: "Clear failed tasks",
+      detail: run ? `${dag} · ${run}` : dag,
+      dialog: "clear",
+      runId: run,
+    },
+    { ...shared, name: "Pause the DAG", dialog: "pause" },
+    { ...shared, name: "Unpause the DAG", dialog: "unpause" },
+  ];
+  return [
+    ...(may("operator") ? changes : []),
+    { ...shared, name: "View runs of the DAG", to: page("tab=runs") },
+    { ...shared, name: "View code of the DAG", to: page("tab=code") },
+    { ...shared, name: "View what changed in the code", to: page("tab=code&against=previous") },
+  ];
+}
+
+/**
  * What can be done here: with the DAG that is open, and with the window.
  * @param {string} place  the path of the open page
  * @returns {Entry[]}
  */
 export function actionsAt(place) {
-  /** @type {Entry[]} */
-  const found = [];
   const { dag, run } = partsOf(place);
-  if (dag) {
-    const detail = run ? `${dag} · ${run}` : dag;
-    /** @param {string} tab */
-    const tab = (tab) => `${path("dags", dag)}?tab=${tab}`;
-    if (may("operator"))
-      found.push(
-        { kind: "action", name: "Trigger a run", detail: dag, to: `${path("dags", dag)}?trigger=1` },
-        { kind: "action", name: "Clear failed tasks", detail, dialog: "clear", dagId: dag, runId: run },
-        { kind: "action", name: "Pause the DAG", detail: dag, dialog: "pause", dagId: dag },
-        { kind: "action", name: "Unpause the DAG", detail: dag, dialog: "unpause", dagId: dag },
-      );
-    found.push(
-      { kind: "action", name: "View runs of the DAG", detail: dag, to: tab("runs") },
-      { kind: "action", name: "View code of the DAG", detail: dag, to: tab("code") },
-    );
-  }
+  const found = dag ? actionsOn(dag, run) : [];
+  if (mayEverywhere("admin"))
+    found.push({ kind: "action", name: "Grant access to DAGs", to: "/users?tab=grants&grant=1" });
   found.push(
     { kind: "action", name: "Switch between UTC and local time", act: switchZone },
     { kind: "action", name: "Dark theme", act: () => setTheme("dark") },
@@ -98,6 +116,21 @@ function found({ kind, name, dag_id, state, match }) {
 }
 
 /**
+ * What tells entries apart.
+ * @param {Entry} entry
+ */
+export const keyOf = ({ kind, to, name, dagId = "" }) => `${kind} ${to ?? `${name} ${dagId}`}`;
+
+/**
+ * The actions on the DAG whose name was typed, or begins so: they follow it.
+ * @param {Api["SearchHit"][]} hits
+ */
+function actionsOnFirst(hits) {
+  const dag = hits.find(({ kind, match }) => kind === "dag" && match <= 1);
+  return dag ? actionsOn(dag.name).map((entry) => ({ ...entry, match: dag.match + 0.5 })) : [];
+}
+
+/**
  * The entries for what is typed: nothing typed: places visited last, actions and pages.
  * @param {{ typed: string, hits: Api["SearchHit"][], recent: string[], place: string, pages: Entry[] }} given
  * @returns {Entry[]}
@@ -111,7 +144,7 @@ export function entriesFor({ typed, hits, recent, place, pages }) {
     return match === null ? [] : [{ ...entry, match }];
   });
   const known = new Map(
-    [...own, ...hits.map(found)].map((entry) => [`${entry.kind} ${entry.to ?? entry.name}`, entry]),
+    [...own, ...hits.map(found), ...actionsOnFirst(hits)].map((entry) => [keyOf(entry), entry]),
   );
   /** @param {Entry} entry */
   const rank = (entry) => [

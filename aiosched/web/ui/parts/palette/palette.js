@@ -6,7 +6,7 @@ import { go, here } from "../../lib/router.js";
 import { ClearDialog } from "../actions/clear.js";
 import { State } from "../basics.js";
 import { Dialog, reportDone, toast } from "../dialog.js";
-import { entriesFor } from "./entries.js";
+import { entriesFor, keyOf } from "./entries.js";
 import { recentPaths, remember } from "./recent.js";
 
 /** @typedef {import("./entries.js").Entry} Entry */
@@ -157,7 +157,7 @@ function Results({ entries, current, choose }) {
     <ul class="palette" id="palette-results" role="listbox" aria-label="Results" ref=${list}>
       ${entries.map((entry, i) => html`
         <li
-          key=${`${entry.kind} ${entry.to ?? entry.name}`}
+          key=${keyOf(entry)}
           id=${`palette-${i}`}
           role="option"
           aria-selected=${i === current ? "true" : "false"}
