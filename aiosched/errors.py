@@ -23,6 +23,7 @@ AioschedError
 │   └── FencedOut            another scheduler took over this one's work
 ├── NotFound                 no such DAG, run, task, pool
 ├── Refused                  the current state forbids it (exit code 4)
+│   ├── ChangedMeanwhile     somebody has changed it since it was read
 │   └── UnreadableRow        a newer aiosched wrote the row, or it is broken
 ├── RunFailed                a run that an application waited for has failed
 ├── TimedOut                 the caller's timeout expired (exit code 124)
@@ -245,6 +246,10 @@ class Refused(AioschedError):
     """The current state forbids the request; the message says how to make it possible."""
 
     exit_code = 4
+
+
+class ChangedMeanwhile(Refused):
+    """Somebody has changed it since it was read; the message says who and when, if that is known."""
 
 
 class RunFailed(AioschedError):

@@ -271,3 +271,79 @@ async def test_a_pool_that_is_being_deleted_is_not_read_again(service: Service, 
     assert not [url for url in read if "/gone/" in url]
     assert page.url == tab.url + "/pools"
     await service.api("DELETE", "pools/other")
+
+
+@pytest.mark.parametrize(
+    ("place", "page", "button", "field", "bodies"),
+    [
+        ("variables/both", "/secrets", "Edit both", "Value", [{"value": text} for text in ("a", "theirs", "mine")]),
+        (
+            "connections/both",
+            "/secrets?tab=connections",
+            "Replace both",
+            "Description",
+            [{"conn_type": "http", "host": "h", "description": text} for text in ("a", "theirs", "mine")],
+        ),
+        (
+            "pools/both",
+            "/pools",
+            "Edit …",
+            "Description",
+            [{"slots": 3, "description": text} for text in ("a", "theirs", "mine")],
+        ),
+        (
+            "alert-rules/both",
+            "/alerts?tab=rules",
+            "Change both",
+            "DAGs",
+            [{"kind": "run_failed", "notifier": "ops", "dags": [text]} for text in ("a", "theirs", "mine")],
+        ),
+    ],
+)
+async def test_what_somebody_else_has_stored_meanwhile_is_shown_beside_what_was_typed(
+    service: Service, tab: Tab, place: str, page: str, button: str, field: str, bodies: list[dict[str, Any]]
+) -> None:
+    await service.api("PUT", place, json=bodies[0])
+    shown = await tab.open(page)
+    at = shown.get_by_role("region", name="Pool both") if "pools" in place else shown
+    dialog = await open_dialog(at, button)
+    await dialog.get_by_label(field, exact=True).fill("mine")
+    if "connections" in place:
+        await dialog.get_by_label("Host").fill("h")
+    await service.api("PUT", place, json=bodies[1])
+
+    await save(dialog)
+
+    beside = dialog.get_by_role("group", name="Stored meanwhile")
+    await expect(beside.get_by_role("cell")).to_have_text(["theirs", "mine"])
+    await expect(dialog.get_by_text("both' was changed by ")).to_be_visible()
+    await expect(dialog.get_by_label(field, exact=True)).to_have_value("mine")
+    await tab.looks_well(f"meanwhile-{place.split('/')[0]}")
+    await beside.get_by_role("button", name="Take what is stored").click()
+    await expect(dialog.get_by_label(field, exact=True)).to_have_value("theirs")
+    await expect(beside).to_be_hidden()
+    await dialog.get_by_label(field, exact=True).fill("mine")
+    await save(dialog)
+    await expect(dialog).to_be_hidden()
+    name = {"Value": "value", "Description": "description", "DAGs": "dags"}[field]
+    assert (await service.api("GET", place))[name] == bodies[2][name]
+    tab.expected.append("412")
+    await service.api("DELETE", place)
+
+
+async def test_a_role_that_was_changed_meanwhile_is_not_changed_unseen(service: Service, tab: Tab) -> None:
+    await service.api("POST", "users", json={"name": "both", "role": "viewer", "password": "long enough"})
+    dialog = await open_dialog(await tab.open("/users"), "Change both")
+    await dialog.get_by_label("Role").select_option("operator")
+    await service.api("PATCH", "users/both", json={"role": "editor"})
+
+    await save(dialog)
+    await expect(dialog.get_by_role("group", name="Stored meanwhile").get_by_role("cell")).to_have_text(
+        ["editor", "operator"]
+    )
+    await save(dialog)
+
+    await expect(dialog).to_be_hidden()
+    assert (await service.api("GET", "users/both"))["role"] == "operator"
+    tab.expected.append("412")
+    await service.api("DELETE", "users/both")

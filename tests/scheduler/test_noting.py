@@ -126,3 +126,24 @@ async def test_a_deleted_dag_takes_its_notes_along(dsn: str, clock: FakeClock) -
         await it.ask("delete_dag", "d")
 
         assert await it.fetch("SELECT * FROM task_note") == []
+
+
+@pytest.mark.parametrize("task_id", [None, "a"])
+async def test_a_note_that_somebody_has_changed_since_it_was_read_is_kept(
+    dsn: str, clock: FakeClock, task_id: str | None
+) -> None:
+    async with running(dsn, clock, dag("d", task("a"))) as it:
+        await it.trigger("d", "r")
+
+        async def note(text: str, was: str | None) -> None:
+            await it.scheduler.set_note("d", "r", text, task_id=task_id, was=was)
+
+        await note("first", "")
+        for was in ("", "another", "mine"):
+            with pytest.raises(Refused, match=r"The note was changed by \S+ at .* UTC, since you read it"):
+                await note("mine", was)
+        await note("first", "")  # once more: the answer was lost
+        await note("second", " first ")
+        await note("third", None)
+
+        assert await notes(it) == {"": None} | {task_id or "": "third"}

@@ -1,9 +1,10 @@
-"""A change that only creates (`If-None-Match: *`), and one that only changes what exists (`If-Match: *`)."""
+"""A change that only creates (`If-None-Match: *`), that only changes what exists (`If-Match: *`), or what was read."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import httpx2
@@ -16,6 +17,12 @@ KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "variables/mine": {"value": "one"},
     "connections/mine": {"conn_type": "http"},
     "alert-rules/mine": {"kind": "run_failed", "notifier": "ops"},
+}
+OTHERS: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
+    "pools/mine": [{"slots": number} for number in range(9, 15)],
+    "variables/mine": [{"value": str(number)} for number in range(6)],
+    "connections/mine": [{"conn_type": "http", "host": f"h{number}"} for number in range(6)],
+    "alert-rules/mine": [{"kind": "run_failed", "notifier": f"ops{number}"} for number in range(6)],
 }
 PLACES: Final = pytest.mark.parametrize("place", KINDS)
 
@@ -51,6 +58,77 @@ async def test_what_is_gone_is_not_created_by_a_change(api: httpx2.AsyncClient, 
 @PLACES
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
 async def test_other_conditions_are_refused(api: httpx2.AsyncClient, place: str, header: str) -> None:
-    answer = await api.put(place, json=KINDS[place], headers={header: '"a-tag"'})
+    answer = await api.put(place, json=KINDS[place], headers={header: 'W/"a-tag"'})
 
     assert answer.status_code == 422
+
+
+def as_read(read: httpx2.Response) -> dict[str, str]:
+    return {"If-Match": f'"{read.json()["etag"]}"'}
+
+
+@PLACES
+async def test_one_of_many_who_have_read_the_same_changes_it(api: httpx2.AsyncClient, place: str) -> None:
+    await api.put(place, json=KINDS[place])
+    version = as_read(await api.get(place))
+
+    answers = await asyncio.gather(*(api.put(place, json=body, headers=version) for body in OTHERS[place]))
+
+    assert sorted(answer.status_code for answer in answers) == [200] + 5 * [412]
+    assert {answer.json()["code"] for answer in answers if answer.status_code == 412} == {"changed-meanwhile"}
+
+
+@PLACES
+async def test_who_has_changed_it_since_and_when_is_said(api: httpx2.AsyncClient, place: str) -> None:
+    await api.put(place, json=KINDS[place])
+    version = as_read(await api.get(place))
+    first = await api.put(place, json=OTHERS[place][0], headers=version)
+    me = (await api.get("me")).json()["name"]
+
+    late = await api.put(place, json=OTHERS[place][1], headers=version)
+    after = await api.put(place, json=OTHERS[place][1], headers=as_read(await api.get(place)))
+
+    assert first.status_code == after.status_code == 200
+    kind = place.split("/")[0].split("-")[-1].rstrip("s")
+    words = rf"The {kind} 'mine' was changed by \S*{me} at \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC, since you read it"
+    assert re.match(words, late.json()["detail"]), late.text
+
+
+@PLACES
+async def test_what_was_deleted_beneath_is_not_created_by_a_change(api: httpx2.AsyncClient, place: str) -> None:
+    await api.put(place, json=KINDS[place])
+    version = as_read(await api.get(place))
+    await api.delete(place)
+
+    gone = await api.put(place, json=OTHERS[place][0], headers=version)
+    await api.put(place, json=OTHERS[place][0])
+    another = await api.put(place, json=OTHERS[place][1], headers=version)
+
+    assert (gone.status_code, another.status_code) == (404, 412)
+
+
+@PLACES
+async def test_what_others_use_or_store_again_does_not_change_the_version(api: httpx2.AsyncClient, place: str) -> None:
+    await api.put(place, json=KINDS[place])
+    before = await api.get(place)
+
+    await api.put(place, json=KINDS[place], headers=as_read(before))
+
+    assert (await api.get(place)).json()["etag"] == before.json()["etag"]
+
+
+async def test_of_two_who_have_read_a_user_one_changes_it(api: httpx2.AsyncClient) -> None:
+    await api.post("users", json={"name": "ann", "role": "viewer", "password": "long enough"})
+    version = as_read(await api.get("users/ann"))
+
+    answers = await asyncio.gather(
+        *(api.patch("users/ann", json={"role": role}, headers=version) for role in ("operator", "editor"))
+    )
+    await api.post("users/ann/grants", json={"grant": "admin@tag:etl"})
+    granted = await api.patch("users/ann", json={"role": "none"}, headers=as_read(await api.get("users/ann")))
+    late = await api.patch("users/ann", json={"role": "admin"}, headers=version)
+    without = await api.patch("users/ann", json={"role": "viewer"})
+
+    assert sorted(answer.status_code for answer in answers) == [200, 412]
+    assert [granted.status_code, late.status_code, without.status_code] == [200, 412, 200]
+    assert "The user 'ann' was changed by " in late.json()["detail"]

@@ -101,6 +101,7 @@ PATHS: Final = (
     "teams",
     "alerts?is_open=true",
     "alert-rules",
+    "alert-rules/late",
     "alert-silences",
     "badges",
     "search?q=load",
@@ -196,8 +197,10 @@ PATHS: Final = (
     "variables",
     "variables/region",
     "connections",
+    "connections/shop",
     "connection-types",
     "users",
+    "users/ada",
     "sessions",
     "tokens",
     "me",
@@ -243,6 +246,9 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
     async with db.acquire() as conn:
         for statement in _HISTORY:
             await conn.execute(statement, *([RUNS] if "$1" in statement else []))
+        await insert(conn, "connection", {"conn_id": "shop", "conn_type": "http", "secret": ""})
+        await insert(conn, "alert_rule", {"name": "late", "kind": "run_late", "notifier": "ops"})
+        await insert(conn, "web_user", {"name": "ada", "role": "viewer"})
         await insert(conn, "pool", {"name": "etl", "slots": 3})
         await insert(conn, "variable", {"key": "region", "value": ""})
         await conn.execute(

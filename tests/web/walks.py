@@ -19,11 +19,12 @@ PLACES = {
     "run": RUN,
     "task_id": TASK,
     "key": "k",
+    "conn_id": "c",
     "number": "1",
     "other": "1",
     "try_number": "1",
 }
-NAMES = {"pools": POOL, "dags": SCHEDULE}
+NAMES = {"pools": POOL, "dags": SCHEDULE, "alert-rules": "rule", "users": "ann"}
 QUERIES = {
     "/api/v1/asset": f"?name={ASSET}",
     "/api/v1/asset-events": f"?name={ASSET}",

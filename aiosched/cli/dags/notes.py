@@ -22,7 +22,7 @@ NoteText = Annotated[
 ]
 
 
-@with_options(SetNote, without=("run_id", "note", "task_id", "map_index", "reason"))
+@with_options(SetNote, without=("run_id", "note", "task_id", "map_index", "was", "reason"))
 def note_run(
     dag_id: DagId,
     run: RunRef,
@@ -35,7 +35,7 @@ def note_run(
     _set_note(dag_id, run, partial(request, note=text), None, dsn, output)
 
 
-@with_options(SetNote, without=("run_id", "note", "task_id", "reason"))
+@with_options(SetNote, without=("run_id", "note", "task_id", "was", "reason"))
 def note_task(
     dag_id: DagId,
     run: RunRef,

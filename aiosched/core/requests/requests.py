@@ -234,12 +234,16 @@ class MarkRun(Request, frozen=True, tag="mark_run"):
 
 
 class SetNote(Request, frozen=True, tag="set_note"):
-    """Put a note on a run, or on one of its task instances; an empty one removes it."""
+    """Put a note on a run, or on one of its task instances; an empty one removes it.
+
+    With `was`, the note as it was read (empty: none), it is refused if the note is another one by now.
+    """
 
     run_id: str
     note: str | None = None
     task_id: str | None = None
     map_index: MapIndex = None
+    was: str | None = None
 
 
 class Render(Request, frozen=True, kw_only=True, tag="render"):

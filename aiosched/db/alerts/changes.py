@@ -19,7 +19,7 @@ from aiosched.db.alerts.alerts import AlertRow
 from aiosched.db.alerts.rules import RuleFields, RuleRow
 from aiosched.db.alerts.silences import SilenceRow
 from aiosched.db.audit.entries import record
-from aiosched.db.names.existing import IfExists, check_existing, exists_already
+from aiosched.db.names.existing import Existing, IfExists, check_existing, exists_already
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -169,14 +169,14 @@ async def _found_silence(conn: DatabaseConnection, number: int, seen: Seen = Non
 
 
 async def set_rule(
-    db: Database, rule: RuleFields, now: datetime, *, existing: IfExists = IfExists.OVERWRITE
+    db: Database, rule: RuleFields, now: datetime, *, existing: Existing = IfExists.OVERWRITE
 ) -> RuleRow:
     """Create or change a rule; its open alerts are closed in silence if it changes. Raises Refused, and NotFound."""
     if (problem := rule.problem()) is not None:
         raise Refused(f"This rule cannot be: {problem}.")
     async with db.transaction() as conn:
         before = await rules.get_rule(conn, rule.name, lock=True)
-        check_existing(existing, "rule", [rule.name], [] if before is None else [rule.name])
+        await check_existing(conn, existing, "rule", [rule.name], {} if before is None else {rule.name: before.etag})
         if before is not None:
             await rules.close_alerts(conn, rule.name, now)
         is_new = existing is IfExists.FAIL

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from aiosched.core.alerts.rules import AlertKind, AlertRule, DagSelection, Severity, problem_of, quiet_hours
+from aiosched.db.names.existing import etag_of
 from aiosched.db.server.connection import DatabaseConnection
 
 
@@ -65,6 +66,11 @@ class RuleRow(RuleFields):
     error: str | None = None
     failed_at: datetime | None = None
     open_alerts: int = 0
+
+    @property
+    def etag(self) -> str:
+        """The version of what people say of it."""
+        return etag_of(_said(self), self.from_settings)
 
     def rule(self) -> AlertRule:
         """The rule as decisions see it. Raises ValueError if the row is not one that this aiosched knows."""

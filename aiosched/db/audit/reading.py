@@ -75,6 +75,12 @@ async def list_entries(
         return [entry_of(row) for row in await conn.fetch(NEWEST, *_values(selection), before, limit)]
 
 
+async def newest_entry(conn: DatabaseConnection, selection: EntrySelection) -> AuditEntry | None:
+    """The newest entry of a selection."""
+    row = await conn.fetchrow(NEWEST, *_values(selection), None, 1)
+    return None if row is None else entry_of(row)
+
+
 async def all_entries(db: Database, selection: EntrySelection, *, after: int = 0) -> AsyncIterator[AuditEntry]:
     """All entries after the one with the id `after`, oldest first, read page by page."""
     while True:

@@ -16,6 +16,7 @@ from aiosched.core.access.grants import RoleGrant
 from aiosched.core.audit.kinds import AuditKind
 from aiosched.db.access.grants import HELD_RIGHTS, HeldRights, held_rights
 from aiosched.db.audit.entries import record
+from aiosched.db.names.existing import Existing, IfExists, IfUnchanged, check_existing, etag_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
@@ -40,6 +41,11 @@ class StoredUser:
     created_at: datetime
     grants: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+
+    @property
+    def etag(self) -> str:
+        """The version of what administrators say of the user."""
+        return etag_of(self.created_at, self.role, self.is_disabled, self.grants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,7 @@ _USER: Final = (
 )
 LIST_USERS: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name > $1 ORDER BY u.name LIMIT $2"
 READ_USER: Final = f"SELECT {_USER} FROM web_user AS u WHERE u.name = $1"
+LOCK_USER: Final = f"{READ_USER} FOR UPDATE OF u"
 CREATE_USER: Final = f"""
     INSERT INTO web_user AS u (name, role, password, kind) VALUES ($1, $2, $3, $4) RETURNING {_USER}
 """
@@ -156,15 +163,20 @@ async def change_user(
     password: str | None = None,
     keep_tokens: bool = False,
     session: int | None = None,
+    existing: Existing = IfExists.OVERWRITE,
 ) -> StoredUser:
     """Change the values that are not None, and end the user's sessions and tokens of logins (LOGIN_LABEL).
 
     A new password ends all tokens of the user; not with `keep_tokens`, and if the user sets it, in `session`: that
     session goes on then.
 
-    Raises NotFound; Refused for the last administrator, and for a password of an account that nobody logs in to.
+    Raises NotFound; Refused for the last administrator, and for a password of an account that nobody logs in to;
+    ChangedMeanwhile as `existing` says.
     """
     async with db.transaction() as conn:
+        if isinstance(existing, IfUnchanged):
+            known = [_user(row) for row in await conn.fetch(LOCK_USER, name)]
+            await check_existing(conn, existing, "user", [name], {user.name: user.etag for user in known})
         if password is not None and (kind := await conn.fetchval(KIND, name)) not in (None, "person"):
             raise Refused(f"{name!r} is a {kind} account, which has no password: create a token for it.")
         if (role is not None and role != "admin") or is_disabled:

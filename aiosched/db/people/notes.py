@@ -11,6 +11,22 @@ from aiosched.db.server.connection import DatabaseConnection
 SET_RUN_NOTE: Final = "UPDATE dag_run SET note = $2 WHERE id = $1"
 
 
+RUN_NOTE: Final = "SELECT note FROM dag_run WHERE id = $1"
+TASK_NOTE: Final = "SELECT note FROM task_note WHERE run_id = $1 AND task_index = $2 AND map_index = $3"
+
+
+async def run_note(conn: DatabaseConnection, run: int) -> str | None:
+    """The note of the run with this key."""
+    note: str | None = await conn.fetchval(RUN_NOTE, run)
+    return note
+
+
+async def task_note(conn: DatabaseConnection, instance: tuple[int, int, int]) -> str | None:
+    """The note of a task instance: (run key, task index, map index)."""
+    note: str | None = await conn.fetchval(TASK_NOTE, *instance)
+    return note
+
+
 async def set_run_note(conn: DatabaseConnection, run: int, note: str | None) -> None:
     """Set the note of the run with this key, replacing any previous one; None removes it."""
     await conn.execute(SET_RUN_NOTE, run, note)

@@ -17,7 +17,7 @@ from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.slots.rates import parse_rate
 from aiosched.core.values.ids import check_new_name
 from aiosched.db.access.owners import check_team
-from aiosched.db.names.existing import IfExists, check_existing, exists_already
+from aiosched.db.names.existing import Existing, IfExists, check_existing, etag_of, exists_already
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import notify
@@ -47,6 +47,11 @@ class Pool:
     def open(self) -> int | None:
         """Slots left, below 0 after the pool shrank; None when infinite."""
         return None if self.slots == INFINITE else self.slots - self.used
+
+    @property
+    def etag(self) -> str:
+        """The version of what people say of it."""
+        return etag_of(self.slots, self.include_deferred, self.description, self.team, self.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ async def set_pool(
     description: str | None = None,
     team: str | None = None,
     rate: str | None = None,
-    existing: IfExists = IfExists.OVERWRITE,
+    existing: Existing = IfExists.OVERWRITE,
     requested_by: str,
     reason: str | None = None,
 ) -> PoolChange:
@@ -139,7 +144,7 @@ async def set_pool(
     async with db.transaction() as conn:
         row = await conn.fetchrow(LOCK_POOL, name)
         before = None if row is None else Pool(*row)
-        check_existing(existing, "pool", [name], [] if before is None else [name])
+        await check_existing(conn, existing, "pool", [name], {} if before is None else {name: before.etag})
         if before is None:
             check_new_name("pool", name, endings=BELOW)
         elif existing is IfExists.SKIP:

@@ -32,7 +32,7 @@ from aiosched.db.access.owners import check_team
 from aiosched.db.audit.entries import NewEntry, record_all
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.sealing import ANY_SECRET
-from aiosched.db.names.existing import IfExists, check_existing, exists_already
+from aiosched.db.names.existing import Existing, IfExists, check_existing, etag_of, exists_already
 from aiosched.db.people.pools import AUDIT
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -54,6 +54,11 @@ class VariableInfo:
     changed_at: datetime | None = None
     changed_by: str | None = None
 
+    @property
+    def etag(self) -> str:
+        """Its version."""
+        return etag_of(self.created_at, self.changed_at)
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionInfo:
@@ -66,6 +71,11 @@ class ConnectionInfo:
     team: str | None = None  # whose DAGs may read it; None: all
     changed_at: datetime | None = None
     changed_by: str | None = None
+
+    @property
+    def etag(self) -> str:
+        """Its version."""
+        return etag_of(self.created_at, self.changed_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,9 @@ LIST_VARIABLES: Final = """
     SELECT key, description, created_at, team, is_secret, changed_at, changed_by
       FROM variable WHERE key > $1 ORDER BY key LIMIT $2
 """
+DESCRIBE_CONNECTION: Final = """
+    SELECT conn_id, conn_type, description, created_at, team, changed_at, changed_by FROM connection WHERE conn_id = $1
+"""
 LIST_CONNECTIONS: Final = """
     SELECT conn_id, conn_type, description, created_at, team, changed_at, changed_by FROM connection
      WHERE conn_id > $1 ORDER BY conn_id LIMIT $2
@@ -116,8 +129,14 @@ GET_VARIABLES: Final = "SELECT key, value, description, team, is_secret FROM var
 # Without those that are longer than a list shows.
 SHORT_VARIABLES: Final = f"{GET_VARIABLES} AND ($2::int IS NULL OR octet_length(value) <= $2)"
 GET_CONNECTIONS: Final = "SELECT conn_id, secret, team FROM connection WHERE conn_id = ANY($1::text[])"
-LOCK_VARIABLES: Final = f"{GET_VARIABLES} ORDER BY key FOR UPDATE"
-LOCK_CONNECTIONS: Final = f"{GET_CONNECTIONS} ORDER BY conn_id FOR UPDATE"
+LOCK_VARIABLES: Final = """
+    SELECT key, value, description, team, is_secret, created_at, changed_at
+      FROM variable WHERE key = ANY($1::text[]) ORDER BY key FOR UPDATE
+"""
+LOCK_CONNECTIONS: Final = """
+    SELECT conn_id, secret, team, created_at, changed_at
+      FROM connection WHERE conn_id = ANY($1::text[]) ORDER BY conn_id FOR UPDATE
+"""
 # The last parameters: the new team, '' for none (NULL keeps that of an existing one), as does NULL for whether it is a
 # secret; who changes it; whether it only creates.
 UPSERT_VARIABLE: Final = """
@@ -231,14 +250,14 @@ class SecretStore:
         self,
         values: Mapping[str, VariableValue],
         *,
-        existing: IfExists = IfExists.OVERWRITE,
+        existing: Existing = IfExists.OVERWRITE,
         requested_by: str | None = None,
         request: UUID | None = None,
         team: str | None = None,
         reader: Reader = EVERYTHING,
     ) -> dict[str, Change]:
         """Store variables, all or none, and return the effect on each. Raises Refused, also for a bad name
-        and for what `reader` may not change, and NotFound if `existing` requires one that does not exist.
+        and for what `reader` may not change, NotFound and ChangedMeanwhile as `existing` says.
 
         `request` is the id of a request for one variable, and needs `requested_by`. They get to belong to `team`
         (empty: to nobody); None keeps the team of existing ones, and new ones belong to that of `reader`.
@@ -255,11 +274,9 @@ class SecretStore:
                 raise Refused(f"The variable {denied[0]!r} cannot be set: its name is taken. Choose another one.")
             for row in rows:
                 _check_change(row["key"], row["team"], reader)
-            before = {
-                key: (self._readable(token), description, is_secret) for key, token, description, _, is_secret in rows
-            }
+            before = {row["key"]: (self._readable(row["value"]), row["description"], row["is_secret"]) for row in rows}
             owners = {row["key"]: row["team"] for row in rows}
-            check_existing(existing, "variable", values, before)
+            await check_existing(conn, existing, "variable", values, _etags(rows))
             for key in sorted(values):  # all writers use the same order
                 if key not in before:
                     check_new_name("variable", key)
@@ -319,6 +336,14 @@ class SecretStore:
             name: _connection(name, self.keyring.decrypt(token, what=f"connection {name!r}")) for name, token, _ in rows
         }
 
+    async def connection_info(self, conn_id: str) -> ConnectionInfo:
+        """The unencrypted part of one connection; raises NotFound with similar ids."""
+        async with self.db.acquire() as conn:
+            row = await conn.fetchrow(DESCRIBE_CONNECTION, conn_id)
+        if row is None:
+            raise NotFound(f"There is no connection {conn_id!r}.{did_you_mean(conn_id, await self._conn_ids())}")
+        return ConnectionInfo(*row)
+
     async def get_connection(self, conn_id: str) -> ConnectionValue:
         """One connection; raises NotFound with similar ids."""
         found = await self.get_connections([conn_id])
@@ -330,12 +355,12 @@ class SecretStore:
         self,
         values: Iterable[ConnectionValue],
         *,
-        existing: IfExists = IfExists.OVERWRITE,
+        existing: Existing = IfExists.OVERWRITE,
         requested_by: str | None = None,
         team: str | None = None,
     ) -> dict[str, Change]:
-        """Store connections, all or none, and return the effect on each. Raises Refused, and NotFound if
-        `existing` requires one that does not exist.
+        """Store connections, all or none, and return the effect on each. Raises Refused, NotFound and
+        ChangedMeanwhile as `existing` says.
 
         They get to belong to `team` (empty: to nobody); None keeps the team of existing ones.
         """
@@ -345,9 +370,9 @@ class SecretStore:
             await self._check_keyring(conn)
             await check_team(conn, team)
             rows = await conn.fetch(LOCK_CONNECTIONS, list(wanted))
-            before = {conn_id: self._readable(token) for conn_id, token, _ in rows}
+            before = {row["conn_id"]: self._readable(row["secret"]) for row in rows}
             owners = {row["conn_id"]: row["team"] for row in rows}
-            check_existing(existing, "connection", wanted, before)
+            await check_existing(conn, existing, "connection", wanted, _etags(rows))
             for conn_id in sorted(wanted):
                 if conn_id not in before:
                     check_new_name("connection", conn_id)
@@ -470,12 +495,16 @@ def _check_size(key: str, value: str) -> None:
         raise Refused(f"The value of {key!r} has {len(value):,} characters, allowed are {MOST_CHARACTERS:,}.")
 
 
-def _fate(*, known: bool, same: bool, existing: IfExists) -> Change:
+def _fate(*, known: bool, same: bool, existing: Existing) -> Change:
     if not known:
         return Change.CREATED
     if existing is IfExists.SKIP:
         return Change.SKIPPED
     return Change.UNCHANGED if same else Change.CHANGED
+
+
+def _etags(rows: Iterable[Any]) -> dict[str, str]:
+    return {row[0]: etag_of(row["created_at"], row["changed_at"]) for row in rows}
 
 
 async def _log(

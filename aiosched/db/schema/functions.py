@@ -84,7 +84,7 @@ _AUDIT_ENTRIES: Final = f"""
                                      THEN n.args ELSE '{{}}' END AS readable OFFSET 0) AS a
      CROSS JOIN LATERAL (
            SELECT json_object_agg(key, CASE
-                      WHEN key NOT IN ('conf', 'input', 'params', 'extra', 'answer', 'note') THEN value
+                      WHEN key NOT IN ('conf', 'input', 'params', 'extra', 'answer', 'note', 'was') THEN value
                       WHEN json_typeof(value) = 'object' THEN
                           (SELECT coalesce(json_object_agg(k, '***'), '{{}}') FROM json_object_keys(value) AS k)
                       ELSE '"***"' END) AS shown

@@ -2,7 +2,8 @@
 
     set_note -> {run_id, task_id, map_index, note}
 
-A note replaces the previous one; an empty note removes it. Clearing a run keeps its notes.
+A note replaces the previous one; an empty note removes it. Clearing a run keeps its notes. Of two people who have read
+the same one, and say so, one is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Final
 from aiosched.core.graph.graph import Graph
 from aiosched.core.requests.requests import SetNote
 from aiosched.core.values.ids import instance_name, read_instance_name
+from aiosched.db.names.existing import changed_by
 from aiosched.db.people import notes
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements.clearing import RunOfRequest, runs_by_id
 from aiosched.db.statements.runs import load_runs
-from aiosched.errors import NotFound, Refused, did_you_mean
+from aiosched.errors import ChangedMeanwhile, NotFound, Refused, did_you_mean
 from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.memory.version_reading import ensure_versions
 from aiosched.scheduler.runs.incomplete import complete
@@ -36,6 +38,7 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
             raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
         map_index = None
         if task_id is None:
+            await _check_read(conn, dag, request, await notes.run_note(conn, found[0].key))
             await notes.set_run_note(conn, found[0].key, note)
         else:
             await ensure_versions(session.cache, conn, {found[0].version_id})
@@ -43,6 +46,7 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
             if found[0].is_incomplete:
                 await complete(session.cache, conn, await load_runs(conn, [found[0].key]))
             place = await place_of(conn, graph, found[0], str(request.task_id), request.map_index)
+            await _check_read(conn, dag, request, await notes.task_note(conn, place))
             await notes.set_task_note(conn, place, note)
             map_index = place[2]
         answer = {"run_id": run_id, "task_id": task_id, "map_index": map_index, "note": note}
@@ -50,6 +54,15 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
     if task_id is not None and (waiting := dag.runs.queued.find(found[0].key)) is not None:
         waiting.is_incomplete = False
         session.cache.work.to_start[dag.row.dag_id] = None
+
+
+async def _check_read(conn: DatabaseConnection, dag: OwnedDag, request: SetNote, now: str | None) -> None:
+    if request.was is None or now in (read_note(request.was), read_note(request.note)):
+        return
+    by = await changed_by(conn, "note", request.run_id, dag.row.dag_id)
+    raise ChangedMeanwhile(
+        f"The note {by}, since you read it. Nothing was stored: read it again, and store what should be there."
+    )
 
 
 def read_note(text: str | None) -> str | None:

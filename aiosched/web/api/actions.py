@@ -150,9 +150,10 @@ class RunMark(Body):
 
 
 class NoteText(Body):
-    """A note; an empty one removes it."""
+    """A note; an empty one removes it. With `was`, the note as it was read, it is refused if that is another by now."""
 
     note: Note
+    was: Note | None = None
 
 
 class Noted(BaseModel):

@@ -27,6 +27,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import DRIVER_ERRORS, explain, is_of_database, unwrapped
 from aiosched.errors import (
     AioschedError,
+    ChangedMeanwhile,
     ConfigError,
     DagError,
     DatabaseError,
@@ -44,6 +45,7 @@ _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 _STATUS: Final[Sequence[tuple[type[AioschedError], int, str]]] = (
     (NotFound, 404, "not-found"),
+    (ChangedMeanwhile, 412, "changed-meanwhile"),
     (Refused, 409, "refused"),
     (DagError, 422, "dag-error"),
     (ConfigError, 422, "configuration"),

@@ -47,6 +47,8 @@ export interface components {
     AlertRuleResource: {
       dags: string[];
       error: string | null;
+      /** @description its version: a change with `If-Match` and it, in quotes, needs it to hold */
+      etag: string;
       factor: number | null;
       failed_at: string | null;
       from_settings: boolean;
@@ -421,6 +423,8 @@ export interface components {
       conn_type: string;
       created_at: string;
       description: string | null;
+      /** @description its version: a change with `If-Match` and it, in quotes, needs it to hold */
+      etag: string;
       team: string | null;
     };
     /**
@@ -1234,9 +1238,10 @@ export interface components {
      * @enum {string}
      */
     NodeKind: "dag" | "asset" | "unknown";
-    /** @description A note; an empty one removes it. */
+    /** @description A note; an empty one removes it. With `was`, the note as it was read, it is refused if that is another by now. */
     NoteText: {
       note: string;
+      was?: string | null;
     };
     /** @description A note as it is stored. */
     Noted: {
@@ -1396,6 +1401,8 @@ export interface components {
      */
     PoolResource: {
       description: string | null;
+      /** @description its version: a change with `If-Match` and it, in quotes, needs it to hold */
+      etag: string;
       include_deferred: boolean;
       name: string;
       open: number | null;
@@ -2071,6 +2078,8 @@ export interface components {
      */
     User: {
       created_at: string;
+      /** @description its version: a change with `If-Match` and it, in quotes, needs it to hold */
+      etag: string;
       grants: string[];
       groups: string[];
       has_password: boolean;
@@ -2107,6 +2116,8 @@ export interface components {
       changed_by: string | null;
       created_at: string;
       description: string | null;
+      /** @description its version: a change with `If-Match` and it, in quotes, needs it to hold */
+      etag: string;
       hidden: ("role" | "secret" | "long" | "unreadable") | null;
       is_secret: boolean;
       key: string;

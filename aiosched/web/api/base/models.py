@@ -71,6 +71,10 @@ Stored = Annotated[
 ]
 
 
+# The version of a resource, for a change that is refused if somebody has changed it since.
+Etag = Annotated[str, Field(description="its version: a change with `If-Match` and it, in quotes, needs it to hold")]
+
+
 class Resource(BaseModel):
     """The API's view of a row; built from a row with the same field names by `Resource.model_validate(row)`."""
 

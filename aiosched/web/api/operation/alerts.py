@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from aiosched.core.alerts.silences import LEAST_SECONDS, LONGEST_REASON, MOST_SECONDS
 from aiosched.db.alerts import changes
 from aiosched.db.alerts.rules import fields_of
-from aiosched.web.api.base.models import Body, Instant, Resource
+from aiosched.web.api.base.models import Body, Etag, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
@@ -108,6 +108,7 @@ class AlertRuleResource(Resource):
     error: str | None
     failed_at: Instant | None
     open_alerts: int
+    etag: Etag
 
 
 class AlertRules(BaseModel):
@@ -249,6 +250,13 @@ async def list_alert_rules(request_client: TheRequestClient) -> AlertRules:
         items=[AlertRuleResource.model_validate(row) for row in rows],
         notifiers=sorted(notifier.name for notifier in request_client.settings.alerts.notifiers),
     )
+
+
+@router.get("/alert-rules/{name}")
+@allow(Role.OPERATOR, RoleScope.EVERYWHERE)
+async def one_alert_rule(request_client: TheRequestClient, name: RuleName) -> AlertRuleResource:
+    """One rule."""
+    return AlertRuleResource.model_validate(await changes.get_rule(request_client.db, name))
 
 
 @router.put("/alert-rules/{name}")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from aiosched.db.people import pools
 from aiosched.db.queries import pool_queries
 from aiosched.db.queries.pool_queries import PoolUser
-from aiosched.web.api.base.models import Body, Instant, Resource
+from aiosched.web.api.base.models import Body, Etag, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
@@ -42,6 +42,7 @@ class PoolResource(Resource):
     description: str | None
     team: str | None
     rate: str | None
+    etag: Etag
 
 
 class PoolUpdate(Body):

@@ -15,7 +15,7 @@ from aiosched.core.values.connections import ConnectionValue
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.people.secrets import ConnectionInfo, SecretStore, VariableInfo, VariableValue
 from aiosched.providers import connection_types
-from aiosched.web.api.base.models import Body, Instant, JsonObject, Resource
+from aiosched.web.api.base.models import Body, Etag, Instant, JsonObject, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
@@ -49,6 +49,7 @@ class VariableResource(Resource):
     changed_at: Instant | None
     changed_by: str | None
     team: str | None
+    etag: Etag
 
 
 class VariableUpdate(Body):
@@ -73,6 +74,7 @@ class ConnectionResource(Resource):
     changed_at: Instant | None
     changed_by: str | None
     team: str | None
+    etag: Etag
 
 
 class ConnectionTypeResource(Resource):
@@ -162,7 +164,7 @@ async def _as_seen(
             return None, "unreadable"
         return found.value, None if found.is_whole else "secret"
 
-    return [asdict(row) | dict(zip(("value", "hidden"), seen(row), strict=True)) for row in rows]
+    return [asdict(row) | {"etag": row.etag} | dict(zip(("value", "hidden"), seen(row), strict=True)) for row in rows]
 
 
 @router.put("/variables/{key:path}")
@@ -209,6 +211,15 @@ async def list_connection_types() -> Page[ConnectionTypeResource]:
     """The types that installed provider packages have hooks for, by name. Other types can be stored, too."""
     known = await asyncio.to_thread(connection_types)
     return Page(items=[ConnectionTypeResource.model_validate(one) for one in known.values()])
+
+
+@router.get("/connections/{conn_id:path}")
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def one_connection(request_client: TheRequestClient, visible: TheVisible, conn_id: Key) -> ConnectionResource:
+    """One connection, without its secrets."""
+    store = _store(request_client)
+    await check_seen(store.db, visible, "connection", conn_id)
+    return ConnectionResource.model_validate(await store.connection_info(conn_id))
 
 
 @router.put("/connections/{conn_id:path}")

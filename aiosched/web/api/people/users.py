@@ -15,11 +15,12 @@ from aiosched.db.access.grants import HeldRights
 from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
-from aiosched.web.api.base.models import Body, Instant, Resource, Stored
+from aiosched.web.api.base.models import Body, Etag, Instant, Resource, Stored
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow, role_of
 from aiosched.web.auth.accounts import rights_of
 from aiosched.web.auth.passwords import check_lifetime, check_password, hash_password, hash_token, new_token
+from aiosched.web.requests.condition import TheVersion
 from aiosched.web.requests.request_client import TheRequestClient
 from aiosched.web.server.problems import Problem
 
@@ -48,6 +49,7 @@ class User(Resource):
     has_password: bool
     issuer: str | None
     created_at: Instant
+    etag: Etag
 
 
 class NewUser(Body):
@@ -119,6 +121,13 @@ async def list_users(request_client: TheRequestClient, limit: Limit = 100, curso
     return page_of(User, rows, limit, lambda row: row.name)
 
 
+@router.get("/users/{name}")
+@allow(Role.ADMIN, RoleScope.EVERYWHERE)
+async def one_user(request_client: TheRequestClient, name: Name) -> User:
+    """One user."""
+    return User.model_validate(await accounts.read_user(request_client.db, name))
+
+
 @router.post("/users", status_code=201)
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
@@ -136,7 +145,9 @@ async def create_user(request_client: TheRequestClient, body: NewUser) -> User:
 
 @router.patch("/users/{name}")
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
-async def change_user(request_client: TheRequestClient, person: Person, name: Name, change: UserChange) -> User:
+async def change_user(
+    request_client: TheRequestClient, person: Person, name: Name, change: UserChange, existing: TheVersion
+) -> User:
     """Change a user's role or password, disable or enable the user."""
     digest = None
     if change.password is not None:
@@ -150,6 +161,7 @@ async def change_user(request_client: TheRequestClient, person: Person, name: Na
         password=digest,
         keep_tokens=change.keep_tokens,
         session=person.session if person.name == name else None,
+        existing=existing,
     )
     return User.model_validate(changed)
 

@@ -1,9 +1,10 @@
 // Shared by the run and operations pages: permissions, notes, segmented bars, folded text, filters.
 import { classes, html, useEffect, useRef, useState } from "../lib/html.js";
-import { may, me, put } from "../lib/api.js";
+import { get, may, me, put } from "../lib/api.js";
 import { useDraft } from "../lib/drafts.js";
 import { typed } from "../lib/json.js";
 import { query, setQuery } from "../lib/router.js";
+import { Meanwhile, useMeanwhile } from "./condition.js";
 import { CopyButton } from "./copy.js";
 import { Confirm } from "./dialog.js";
 import { Markdown } from "./markdown.js";
@@ -57,11 +58,14 @@ export function Note({ path, params, text, onDone }) {
 /** @param {DialogProps & { path: string, text: string }} props */
 function NoteDialog({ path, text, onClose, onDone }) {
   const [draft, setDraft] = useDraft(["note", path], text);
+  const { theirs, save } = useMeanwhile({ note: text }, async () => ({
+    note: (await get(path.replace(/\/note(?=\?|$)/, ""))).note ?? "",
+  }));
   return html`
     <${Confirm}
       title="Note"
       submitLabel="Save"
-      act=${() => put(path, { note: draft })}
+      act=${() => save((_, known) => put(path, { note: draft, was: known?.note }))}
       done="Note saved."
       onClose=${onClose}
       onDone=${onDone}
@@ -78,6 +82,11 @@ function NoteDialog({ path, text, onClose, onDone }) {
         />
         <span class="help">Leave empty to remove the note.</span>
       </div>
+      <${Meanwhile}
+        theirs=${theirs}
+        mine=${{ note: draft }}
+        onTake=${(/** @type {{ note: string }} */ stored) => setDraft(stored.note)}
+      />
     <//>
   `;
 }

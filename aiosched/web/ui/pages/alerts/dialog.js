@@ -1,8 +1,8 @@
 // The dialog for creating or changing an alert rule.
 import { html } from "../../lib/html.js";
-import { at, put } from "../../lib/api.js";
+import { at, get, put } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
-import { onlyIf } from "../../parts/condition.js";
+import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { Confirm } from "../../parts/dialog.js";
 import { InputField, SelectField } from "../../parts/form.js";
 import { KINDS, RUN_TYPES, SECONDS, SEVERITIES, hasDags, hasRuns, runsWords } from "./words.js";
@@ -15,11 +15,12 @@ export function RuleDialog({ rule, notifiers, onClose, onDone }) {
   const [draft, setDraft] = useDraft(["rule", rule?.name], draftOf(rule, notifiers));
   /** @param {Draft} change */
   const set = (change) => setDraft({ ...draft, ...change });
+  const { theirs, save } = useMeanwhile(rule, () => get(at("alert-rules", rule?.name ?? "")));
   return html`
     <${Confirm}
       title=${rule ? `Rule ${rule.name}` : "New rule"}
       submitLabel="Save"
-      act=${() => put(at("alert-rules", draft.name), bodyOf(draft), onlyIf(rule))}
+      act=${() => save((options) => put(at("alert-rules", draft.name), bodyOf(draft), options))}
       done=${`Rule ${draft.name} saved.`}
       disabled=${!draft.name || !draft.notifier}
       onClose=${onClose}
@@ -43,6 +44,7 @@ export function RuleDialog({ rule, notifiers, onClose, onDone }) {
       <${Notifier} draft=${draft} set=${set} notifiers=${notifiers} />
       <${Which} draft=${draft} set=${set} />
       <${WhenToTell} draft=${draft} set=${set} />
+      <${Meanwhile} theirs=${theirs && draftOf(theirs, notifiers)} mine=${draft} onTake=${setDraft} />
     <//>
   `;
 }

@@ -1,9 +1,9 @@
 // Dialogs for creating, changing and deleting pools.
 import { html } from "../../lib/html.js";
-import { at, put, remove } from "../../lib/api.js";
+import { at, get, put, remove } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
 import { query, setQuery } from "../../lib/router.js";
-import { onlyIf } from "../../parts/condition.js";
+import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { slots } from "./words.js";
 
@@ -18,12 +18,13 @@ import { slots } from "./words.js";
  */
 
 /** @param {DialogProps & { pool: Api["PoolResource"], next: number }} props */
-export function ResizeDialog({ pool, next, onClose, onDone }) {
+export function ResizeDialog({ pool: before, next, onClose, onDone }) {
+  const { known: pool, save } = useMeanwhile(before, () => get(at("pools", before.name)));
   return html`
     <${Confirm}
       title=${`Pool ${pool.name}`}
       submitLabel=${`Set ${next}`}
-      act=${() => put(at("pools", pool.name), { slots: next }, onlyIf(pool))}
+      act=${() => save((options) => put(at("pools", pool.name), { slots: next }, options))}
       done=${`Pool ${pool.name} has ${slots(next)}.`}
       cli=${commandLine("pools", "set", pool.name, next)}
       onClose=${onClose}
@@ -72,16 +73,8 @@ export function DeleteDialog({ pool, onClose, onDone }) {
  * @param {DialogProps & { pool?: Api["PoolResource"] }} props
  */
 export function PoolDialog({ pool, onClose, onDone }) {
-  const [draft, setDraft] = useDraft(
-    ["pool", pool?.name],
-    /** @type {Draft} */ ({
-      name: pool?.name ?? "",
-      slots: pool?.slots ?? 8,
-      rate: pool?.rate ?? "",
-      description: pool?.description ?? "",
-      include_deferred: pool?.include_deferred ?? false,
-    }),
-  );
+  const [draft, setDraft] = useDraft(["pool", pool?.name], draftOf(pool));
+  const { theirs, save } = useMeanwhile(pool, () => get(at("pools", pool?.name ?? "")));
   /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
   const { name, ...body } = { ...draft, slots: draft.slots === "" ? NaN : Number(draft.slots) };
@@ -89,7 +82,7 @@ export function PoolDialog({ pool, onClose, onDone }) {
     <${Confirm}
       title=${pool ? `Pool ${pool.name}` : "New pool"}
       submitLabel="Save"
-      act=${() => put(at("pools", name), body, onlyIf(pool))}
+      act=${() => save((options) => put(at("pools", name), body, options))}
       done=${`Pool ${name} saved.`}
       disabled=${!name || !Number.isInteger(body.slots)}
       cli=${commandLine(
@@ -105,9 +98,22 @@ export function PoolDialog({ pool, onClose, onDone }) {
       onDone=${onDone}
     >
       <${Fields} draft=${draft} set=${set} isNew=${!pool} />
+      <${Meanwhile} theirs=${theirs && draftOf(theirs)} mine=${draft} onTake=${setDraft} />
     <//>
   `;
 }
+
+/**
+ * @param {Api["PoolResource"] | undefined} pool
+ * @returns {Draft}
+ */
+const draftOf = (pool) => ({
+  name: pool?.name ?? "",
+  slots: pool?.slots ?? 8,
+  rate: pool?.rate ?? "",
+  description: pool?.description ?? "",
+  include_deferred: pool?.include_deferred ?? false,
+});
 
 /** @param {{ draft: Draft, set: (change: Partial<Draft>) => void, isNew: boolean }} props */
 function Fields({ draft, set, isNew }) {

@@ -1,8 +1,8 @@
 // Connections: the list, and saving one. Passwords are never shown.
 import { html, useState } from "../../lib/html.js";
-import { at, put, remove } from "../../lib/api.js";
+import { at, get, put, remove } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
-import { onlyIf } from "../../parts/condition.js";
+import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -85,17 +85,14 @@ const EMPTY = {
 
 /** @param {DialogProps & { connection: Api["ConnectionResource"] | null }} props */
 function ConnectionDialog({ connection, onClose, onDone }) {
-  const known = {
-    conn_id: connection?.conn_id ?? "",
-    conn_type: connection?.conn_type ?? "",
-    description: connection?.description ?? "",
-  };
+  const known = shownOf(connection);
   const [draft, setDraft] = useDraft(["connection", known.conn_id], { ...EMPTY, ...known }, [
     "password",
     "extra",
   ]);
   /** @param {Partial<Draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
+  const { theirs, save } = useMeanwhile(connection, () => get(at("connections", known.conn_id)));
   const { value: extra, wrong } = objectOf(draft.extra);
   /** @type {Resource<Api["Page_ConnectionTypeResource_"]>} */
   const types = useResource("connection-types");
@@ -105,7 +102,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
     <${Confirm}
       title=${connection ? `Replace connection ${connection.conn_id}` : "New connection"}
       submitLabel="Save"
-      act=${() => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}), onlyIf(connection))}
+      act=${() => save((options) => put(at("connections", draft.conn_id), bodyOf(draft, extra ?? {}), options))}
       done=${`Connection ${draft.conn_id} saved.`}
       disabled=${
         !draft.conn_id || !draft.conn_type || Boolean(wrong) || (connection !== null && !isFilled(draft))
@@ -120,9 +117,20 @@ function ConnectionDialog({ connection, onClose, onDone }) {
       <${Fields} ...${form} isNew=${!connection} />
       <${Extra} ...${form} wrong=${wrong} />
       <${Input} draft=${draft} set=${set} name="description" words="Description" maxlength="1000" />
+      <${Meanwhile} theirs=${theirs && shownOf(theirs)} mine=${draft} onTake=${set} />
     <//>
   `;
 }
+
+/**
+ * What people see of a connection.
+ * @param {Api["ConnectionResource"] | null} connection
+ */
+const shownOf = (connection) => ({
+  conn_id: connection?.conn_id ?? "",
+  conn_type: connection?.conn_type ?? "",
+  description: connection?.description ?? "",
+});
 
 /**
  * Whether there is more than what the list shows: else a change of the description would take all other fields away.

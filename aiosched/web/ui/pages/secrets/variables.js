@@ -1,8 +1,8 @@
 // Variables: the list, and saving one.
 import { html, useState } from "../../lib/html.js";
-import { at, put, remove } from "../../lib/api.js";
+import { at, get, put, remove } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
-import { onlyIf } from "../../parts/condition.js";
+import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { Card, Empty, Shown } from "../../parts/basics.js";
 import { diffOf } from "../../lib/lines.js";
@@ -96,6 +96,14 @@ export function Variables() {
  */
 const isEditable = (variable) => variable !== null && (variable.hidden === null || variable.hidden === "long");
 
+/** @param {Api["VariableResource"] | null} variable */
+const draftOf = (variable) => ({
+  key: variable?.key ?? "",
+  value: (isEditable(variable) && variable?.value) || "",
+  description: variable?.description ?? "",
+  is_secret: variable?.is_secret ?? false,
+});
+
 /** @param {DialogProps & { variable: Api["VariableResource"] | null }} props */
 function VariableDialog({ variable, onClose, onDone }) {
   /** @type {Resource<Api["VariableResource"]>} */
@@ -111,14 +119,10 @@ function VariableDialog({ variable, onClose, onDone }) {
 }
 
 /** @param {DialogProps & { variable: Api["VariableResource"] | null }} props */
-function Form({ variable, onClose, onDone }) {
+function Form({ variable: first, onClose, onDone }) {
+  const { known: variable, theirs, save } = useMeanwhile(first, () => get(at("variables", first?.key ?? "")));
   const before = isEditable(variable) ? (variable?.value ?? null) : null;
-  const known = {
-    key: variable?.key ?? "",
-    value: before ?? "",
-    description: variable?.description ?? "",
-    is_secret: variable?.is_secret ?? false,
-  };
+  const known = draftOf(variable);
   const [draft, setDraft] = useDraft(["variable", known.key], known, ["value"]);
   /** @param {Partial<typeof draft>} change */
   const set = (change) => setDraft({ ...draft, ...change });
@@ -132,7 +136,9 @@ function Form({ variable, onClose, onDone }) {
     <${Confirm}
       title=${variable ? `${before === null ? "Replace" : "Edit"} variable ${variable.key}` : "New variable"}
       submitLabel="Save"
-      act=${() => put(at("variables", key), { value, description, is_secret: isSecret }, onlyIf(variable))}
+      act=${() =>
+        save((options) => put(at("variables", key), { value, description, is_secret: isSecret }, options))
+      }
       done=${`Variable ${key} saved.`}
       disabled=${!key || !value || isSame}
       cli=${`${commandLine("variables", "set", key || "KEY", "-", ...words)} < file`}
@@ -178,6 +184,7 @@ function Form({ variable, onClose, onDone }) {
           With a word such as password, token or api_key in its name it is one in any case.
         </span>
       </div>
+      <${Meanwhile} theirs=${theirs && known} mine=${draft} onTake=${setDraft} />
     <//>
   `;
 }

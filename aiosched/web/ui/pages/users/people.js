@@ -1,9 +1,10 @@
 // The list of users.
 import { html, useState } from "../../lib/html.js";
-import { at, me, patch, remove } from "../../lib/api.js";
+import { at, get, me, patch, remove } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag, When } from "../../parts/basics.js";
+import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
 import { RoleField, USER_ROLES } from "./fields.js";
@@ -158,7 +159,9 @@ function DeleteDialog({ user, onClose, onDone }) {
 }
 
 /** @param {DialogProps & { user: Api["User"] }} props */
-function ChangeUser({ user, onClose, onDone }) {
+function ChangeUser({ user: before, onClose, onDone }) {
+  const { known, theirs, save } = useMeanwhile(before, () => get(at("users", before.name)));
+  const user = known ?? before;
   const [role, setRole] = useDraft(["role", user.name], user.role);
   const [password, setPassword] = useState("");
   const change = { ...(role !== user.role && { role }), ...(password && { password }) };
@@ -166,7 +169,7 @@ function ChangeUser({ user, onClose, onDone }) {
     <${Confirm}
       title=${`Change ${user.name}`}
       submitLabel="Save"
-      act=${() => patch(at("users", user.name), change)}
+      act=${() => save((options) => patch(at("users", user.name), change, options))}
       done=${`${user.name} updated.`}
       disabled=${!Object.keys(change).length || (password && password.length < 8)}
       cli=${
@@ -176,6 +179,11 @@ function ChangeUser({ user, onClose, onDone }) {
       onDone=${onDone}
     >
       <${RoleField} value=${role} roles=${USER_ROLES} onChange=${setRole} />
+      <${Meanwhile}
+        theirs=${theirs && { role: theirs.role }}
+        mine=${{ role }}
+        onTake=${(/** @type {{ role: string }} */ stored) => setRole(stored.role)}
+      />
       ${user.kind === "person" && html`
         <div class="field">
           <label for="u-new">New password</label>
