@@ -72,6 +72,7 @@ async def seed(db: Database) -> None:
         ("deferral", key | {"try_number": 2, "since": NOON, "until": later}),
         ("deferred_trigger", key | {"classpath": "a.B", "kwargs": {}, "next_method": "go", "timeout_at": later}),
         ("pool", {"name": POOL, "slots": 4}),
+        ("list_view", {"page": "runs", "name": "late", "query": "state=failed", "changed_by": "ann"}),
         ("asset", {"name": ASSET, "uri": "s3://orders", "extra": {"a": 1}}),
         ("asset_reference", asset_key | {"role": "schedule", "kind": "asset", "uri": "s3://orders"}),
         ("variable", {"key": "k", "value": "secret"}),

@@ -160,6 +160,34 @@ async def test_views_are_tabs_and_my_dags_are_one(tab: Tab) -> None:
     await expect(page.get_by_role("link", name="the shapes")).to_have_count(0)
 
 
+async def test_a_view_is_shared_replaced_and_removed(service: Service, tab: Tab) -> None:
+    await service.api("POST", "teams", json={"name": "sales"})
+    page = await tab.open("/runs?state=failed", width=1440)
+
+    async def share(place: str, button: str) -> None:
+        await page.get_by_role("button", name="Save view").click()
+        await page.get_by_label("Name of the view").fill("late")
+        await page.get_by_label("Kept").select_option(place)
+        await page.get_by_role("button", name=button, exact=True).click()
+        await expect(page.get_by_role("link", name="late")).to_have_attribute("aria-current", "page")
+
+    await share("for team sales", "Save")
+    await page.goto(f"{service.url}/runs?state=queued")
+    await share("for team sales", "Replace")
+    (view,) = (await service.api("GET", "views"))["items"]
+    assert (view["team"], view["query"]) == ("sales", "state=queued")
+    await page.get_by_role("link", name="All", exact=True).click()
+    await page.get_by_role("link", name="late").click()
+    await expect(page).to_have_url(re.compile("state=queued"))
+    await tab.looks_well("shared-view")
+    await page.get_by_role("button", name="Remove view …").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+
+    await expect(page.get_by_role("link", name="late")).to_have_count(0)
+    assert (await service.api("GET", "views"))["items"] == []
+    await service.api("DELETE", "teams/sales")
+
+
 async def test_back_keeps_the_place_the_pages_and_the_selection(tab: Tab) -> None:
     page = await tab.open("/runs?dag_id=wide&order=run_after", width=1440)
     rows = page.locator("tbody tr")

@@ -30,7 +30,7 @@ THEIRS: Final = "zeppelin"
 LESS: Final = ("viewer", "operator", "editor")  # they see nothing that an admin of their team does not
 ROLES: Final = (*LESS, "admin")
 LATER: Final = NOON + timedelta(minutes=1)
-NUMBERED: Final = ("backfills", "commands", "alerts", "alert-silences")  # places of `SeededTeam.numbers`
+NUMBERED: Final = ("backfills", "commands", "alerts", "alert-silences", "views")  # places of `SeededTeam.numbers`
 OF_A_DAG: Final = frozenset(  # lists that are asked for those of one DAG
     {
         "/dag-statistics", "/runs", "/run-facets", "/task-instances", "/task-instance-facets", "/inputs", "/backfills",
@@ -113,6 +113,13 @@ class SeededTeam:
             ("PUT", "/alert-rules/{name}"): {"kind": "run_failed", "notifier": "n"},
             ("PATCH", "/alert-rules/{name}"): {"is_paused": True},
             ("POST", "/alert-silences"): {"alert": self.numbers.get("alerts"), "seconds": 60, "reason": "r"},
+            ("POST", "/views"): {
+                "page": "runs",
+                "name": self.of("new"),
+                "team": self.of("team"),
+                "query": "state=failed",
+            },
+            ("PUT", "/views/{number}"): {"name": self.of("view"), "query": "state=queued"},
             ("POST", "/users"): {"name": self.of("new"), "role": "viewer", "password": PASSWORD},
             ("POST", "/users/{name}/grants"): {"grant": "viewer@tag:x"},
             ("POST", "/tokens"): {"label": "l"},
@@ -190,6 +197,8 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
         team.numbers["alert-silences"] = await insert(conn, "alert_silence", silence, returning="id")
         await insert(conn, "alert_silence", {k: v for k, v in silence.items() if k not in ("dag_id", "dag_ids")}
                      | {"tag": of("tag")})  # fmt: skip
+        view = {"page": "runs", "name": of("view"), "team": of("team"), "query": "q=1", "changed_by": of("person")}
+        team.numbers["views"] = await insert(conn, "list_view", view, returning="id")
         await insert(conn, "pool", {"name": of("pool"), "slots": 1, "used": 1, "description": of("description")})
     await store.set_variables({of("variable"): VariableValue("1", of("description"))})
     await store.set_connections([ConnectionValue.from_fields(of("connection"), {"conn_type": "http"})])

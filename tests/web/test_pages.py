@@ -49,6 +49,7 @@ LISTS: Final = (
     "teams",
     "users",
     "variables",
+    "views",
 )
 MAY_HAVE_EMPTY_PAGES: Final = ("assets?freshness=unknown",)  # it looks at a bounded part
 WHOLE: Final = {  # what has `items` and no cursor, and what bounds it
@@ -114,6 +115,8 @@ async def three_of_each(db: Database) -> None:
             await insert(conn, "variable", {"key": f"v{number}", "value": ""})
             await insert(conn, "connection", {"conn_id": f"c{number}", "conn_type": "http", "secret": ""})
             await insert(conn, "team", {"name": f"t{number}"})
+            view = {"page": "runs", "name": f"v{number}", "query": "state=failed", "changed_by": "ann"}
+            await insert(conn, "list_view", view)
             await insert(conn, "web_user", {"name": f"u{number}", "role": "viewer"})
             user = await conn.fetchval("SELECT min(id) FROM web_user")
             token = {"owner": f"u{number}", "label": "", "token_hash": str(number), "role": "viewer"}

@@ -200,6 +200,8 @@ PATHS: Final = (
     "connections/shop",
     "connection-types",
     "users",
+    "views?page=runs",
+    "views/1",
     "users/ada",
     "sessions",
     "tokens",
@@ -250,6 +252,7 @@ async def statements(dsn: str) -> AsyncIterator[tuple[Statements, FastAPI]]:
         await insert(conn, "alert_rule", {"name": "late", "kind": "run_late", "notifier": "ops"})
         await insert(conn, "web_user", {"name": "ada", "role": "viewer"})
         await insert(conn, "pool", {"name": "etl", "slots": 3})
+        await insert(conn, "list_view", {"page": "runs", "name": "v", "query": "q", "changed_by": "ada"})
         await insert(conn, "variable", {"key": "region", "value": ""})
         await conn.execute(
             "INSERT INTO backfill (dag_id, partition, from_date, to_date) VALUES ('sales', 1, now(), now())"

@@ -54,6 +54,9 @@ class AuditKind(StrEnum):
     ALERT_ACKNOWLEDGED = "alert.acknowledged"
     ALERT_SILENCED = "alert.silenced"
     ALERT_SILENCE_ENDED = "alert.silence.ended"
+    VIEW_CREATED = "view.created"
+    VIEW_CHANGED = "view.changed"
+    VIEW_DELETED = "view.deleted"
     DATABASE_CHANGED = "database.changed"
 
 

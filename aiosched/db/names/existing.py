@@ -43,6 +43,7 @@ _CHANGES: Final[Mapping[str, str]] = {
     "rule": "alert_rule.",
     "user": "user.,grant.",
     "note": "request.set_note",
+    "view": "view.",
 }
 
 

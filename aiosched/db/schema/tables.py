@@ -1136,6 +1136,22 @@ TEAM_FOLDER: Final = Table(
     Index("team"),
 )
 
+# Views of lists that are shared: filters of the web UI under a name. NULL as `team`: with everybody.
+LIST_VIEW: Final = Table(
+    "list_view",
+    {
+        "id": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "page": "text NOT NULL",
+        "name": "text NOT NULL",
+        "team": "text REFERENCES team (name) ON DELETE CASCADE",
+        "query": "text NOT NULL",
+        "changed_at": "timestamptz NOT NULL DEFAULT now()",
+        "changed_by": "text NOT NULL",  # as in the audit log
+    },
+    Index("team", "page", "name", name="uq_list_view_of_team", unique=True),
+    Index("page", "name", name="uq_list_view_of_all", unique=True, where="team IS NULL"),
+)
+
 
 # ---- The web server: users, grants, sessions, failed logins, tokens, the keys that sign.
 

@@ -32,7 +32,7 @@ from aiosched.web.api.dag_pages import comparison, trends
 from aiosched.web.api.finding import activity, search
 from aiosched.web.api.lists import bulk, instance_lists, run_lists
 from aiosched.web.api.operation import alerts, figures, metrics, pools, stream, system
-from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users
+from aiosched.web.api.people import audit, login, secret_sources, secrets, sessions, teams, users, views
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     actions.router,
@@ -74,5 +74,6 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     trends.router,
     users.router,
     versions.router,
+    views.router,
     why.router,
 )

@@ -9,16 +9,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T")
+Key = TypeVar("Key")
 
 _PIECE: Final = 500  # rows that are read at once
 
 
 async def first_seen(
-    read: Callable[[str, int], Awaitable[Sequence[T]]],
+    read: Callable[[Key, int], Awaitable[Sequence[T]]],
     seen: Callable[[Sequence[T]], Awaitable[Sequence[T]]],
-    name_of: Callable[[T], str],
+    name_of: Callable[[T], Key],
     *,
-    after: str,
+    after: Key,
     limit: int,
 ) -> list[T]:
     """The first `limit` rows that `seen` leaves, after the name `after`; `read` reads rows after a name."""

@@ -1233,6 +1233,14 @@ export interface components {
       /** @enum {string} */
       role: "none" | "viewer" | "operator" | "editor" | "admin";
     };
+    /** @description A view to share with a team, or (null) with everybody. */
+    NewView: {
+      name: string;
+      /** @enum {string} */
+      page: "dags" | "runs" | "task-instances";
+      query: string;
+      team?: string | null;
+    };
     /**
      * @description What a node is.
      * @enum {string}
@@ -1357,6 +1365,10 @@ export interface components {
     };
     Page_Version_: {
       items: components["schemas"]["Version"][];
+      next_cursor?: string | null;
+    };
+    Page_ViewResource_: {
+      items: components["schemas"]["ViewResource"][];
       next_cursor?: string | null;
     };
     Page_XCom_: {
@@ -2199,6 +2211,24 @@ export interface components {
       looked_at: number;
       number: number;
       runs: components["schemas"]["VersionRun"][];
+    };
+    /** @description Another name and other filters. */
+    ViewChange: {
+      name: string;
+      query: string;
+    };
+    /** @description A view of a list: `query` is that of its address in the web UI. `team` null: everybody sees it. */
+    ViewResource: {
+      changed_at: string;
+      changed_by: string;
+      /** @description its version: a change with `If-Match` and it, in quotes, needs it to hold */
+      etag: string;
+      id: number;
+      name: string;
+      /** @description A newer aiosched may have stored another value. */
+      page: ("dags" | "runs" | "task-instances") | string;
+      query: string;
+      team: string | null;
     };
     /** @description A request that is stored and waits for a scheduler: see `/commands/{command}`. */
     Waiting: {
