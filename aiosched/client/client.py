@@ -338,9 +338,11 @@ class Client(ListClient):
         """Backfills, newest first."""
         return self._pages(BackfillResource, "backfills", {"dag_id": dag_id})
 
-    def assets(self, *, freshness: Freshness | str | None = None, q: str | None = None) -> AsyncIterator[AssetResource]:
-        """Assets by name; only fresh, late or unknown ones, or those with `q` in their name or URI."""
-        return self._pages(AssetResource, "assets", _given({"freshness": freshness, "q": q}))
+    def assets(
+        self, *, freshness: Freshness | str | None = None, q: str | None = None, group: str | None = None
+    ) -> AsyncIterator[AssetResource]:
+        """Assets by name; only fresh, late or unknown ones, of a group, or with `q` in what is shown of them."""
+        return self._pages(AssetResource, "assets", _given({"freshness": freshness, "q": q, "group": group}))
 
     async def dependencies(
         self,

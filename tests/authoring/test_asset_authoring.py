@@ -14,7 +14,7 @@ import pytest
 from aiosched import DAG, Asset, AssetAlias, AssetAll, AssetAny, EmptyOperator, asset
 from aiosched.authoring.runtime.xcom_values import read_data
 from aiosched.core.assets.conditions import AliasRequired, AllRequired, AnyRequired, AssetRequired, ReferenceRequired
-from aiosched.core.graph.spec import AssetRef
+from aiosched.core.graph.spec import AssetRef, asset_references
 from aiosched.core.timetables import AssetTriggeredTimetable, condition_of
 from aiosched.errors import DagError, TimetableError
 
@@ -186,3 +186,17 @@ async def test_an_asset_function_gets_itself_the_context_and_its_inlets() -> Non
 def test_an_asset_function_needs_its_brackets() -> None:
     with pytest.raises(DagError, match="with parentheses"):
         asset(lambda: None)  # type: ignore[arg-type]
+
+
+def test_the_group_of_an_asset_is_in_what_is_stored_if_it_has_one() -> None:
+    grouped = Asset("a", group="sales")
+    with DAG("d", schedule=grouped) as dag:
+        EmptyOperator(task_id="t", outlets=[grouped, Asset("b")])
+
+    mentions = asset_references(dag.to_spec())
+
+    assert {(one.role, one.name, one.group) for one in mentions} == {
+        ("schedule", "a", "sales"), ("outlet", "a", "sales"), ("outlet", "b", "asset")
+    }  # fmt: skip
+    with pytest.raises(DagError, match=r"Asset\(group=''\) is wrong"):
+        Asset("a", group="")

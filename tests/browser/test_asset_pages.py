@@ -87,3 +87,33 @@ async def test_assets_and_their_events_are_read_by_pages(service: Service, tab: 
     finally:
         await conn.execute("DELETE FROM asset WHERE name LIKE 'many-%'")
         await conn.close()
+
+
+async def test_the_catalogue_has_groups_owners_and_what_the_last_events_say(service: Service, tab: Tab) -> None:
+    conn = await asyncpg.connect(service.dsn)
+    try:
+        about = '{"description": "Orders that are paid", "owners": ["ada"]}'
+        await conn.execute("INSERT INTO asset (name, uri, extra, group_name) VALUES ('paid', 'x', $1, 'sales')", about)
+        await conn.execute(
+            "INSERT INTO asset_event (asset_id, timestamp, extra)"
+            " SELECT id, now() - n * interval '1 minute', json_build_object('rows', 3000 - n)"
+            " FROM asset, generate_series(1, 2) AS n WHERE name = 'paid'"
+        )
+        page = await tab.open("/assets", width=1440)
+        await page.get_by_role("searchbox", name="Search assets").fill("ada")
+        await expect(page.get_by_role("row")).to_have_count(2)
+        row = page.get_by_role("row").filter(has_text="Orders that are paid")
+        await page.get_by_role("searchbox", name="Search assets").fill("")
+        await row.get_by_role("link", name="sales").click()
+        await expect(page.get_by_role("button", name="Group is sales: change")).to_be_visible()
+        await expect(page.get_by_role("row")).to_have_count(2)
+        await tab.looks_well("assets-of-a-group")
+
+        await page.get_by_role("link", name="paid", exact=True).click()
+        metadata = page.get_by_role("group", name="Metadata").get_by_role("row").last
+        await expect(metadata.get_by_role("cell")).to_have_text(["2999", "2998"])
+        await expect(page.get_by_role("definition").filter(has_text=re.compile(r"^ada$"))).to_be_visible()
+        await tab.looks_well("asset-of-a-group")
+    finally:
+        await conn.execute("DELETE FROM asset WHERE name = 'paid'")
+        await conn.close()

@@ -220,6 +220,53 @@ async def test_assets_are_found_by_a_part_of_name_or_uri(db: Database, q: str, n
     assert [row.name for row in await asset_queries.list_assets(db, now=NOON, q=q)] == names
 
 
+@pytest.mark.parametrize(
+    ("q", "names"),
+    [("finance", ["orders"]), ("ada", ["orders"]), ("BOB", ["stock"]), ("paid", ["orders"]), ("secret", [])],
+)
+async def test_assets_are_found_by_group_owner_and_description(db: Database, q: str, names: list[str]) -> None:
+    about = {"owners": ["ada", "eve"], "description": "Orders that are paid"}
+    async with db.transaction() as conn:
+        await add_dag(conn, "maker", makes("orders", extra=about, group="finance"), waits("stock"))
+        await add_dag(conn, "stock", makes("stock"), waits("orders"))
+        await conn.execute("UPDATE dag SET owner = 'secret' WHERE dag_id = 'maker'")
+        await conn.execute("UPDATE dag SET owner = 'bob', description = 'What there is' WHERE dag_id = 'stock'")
+
+    found = await asset_queries.list_assets(db, now=NOON, q=q, seen=["stock"])
+    orders, stock = await asset_queries.list_assets(db, now=NOON)
+
+    assert [row.name for row in found] == names
+    assert (orders.group, orders.owners, orders.description) == ("finance", ("ada", "eve"), "Orders that are paid")
+    assert (stock.group, stock.owners, stock.description) == ("asset", ("bob",), "What there is")
+    assert [row.name for row in await asset_queries.list_assets(db, now=NOON, group="finance")] == ["orders"]
+    (seen, _) = await asset_queries.list_assets(db, now=NOON, seen=["maker"])
+    assert (seen.name, seen.owners) == ("orders", ("ada", "eve"))
+
+
+@pytest.mark.parametrize("extra", [{"owners": 3, "description": ["x"]}, {"owner": " a , b", "description": " "}])
+async def test_what_an_extra_says_in_another_way_is_read_if_it_can_be(db: Database, extra: dict[str, Any]) -> None:
+    async with db.transaction() as conn:
+        await add_dag(conn, "maker", makes("orders", extra=extra))
+        await conn.execute("UPDATE dag SET owner = 'ann'")
+
+    (row,) = await asset_queries.list_assets(db, now=NOON)
+
+    assert (row.owners, row.description) == (("a", "b") if "owner" in extra else ("ann",), None)
+
+
+async def test_the_group_of_another_mention_stays_until_one_names_another(db: Database) -> None:
+    async with db.transaction() as conn:
+        await add_dag(conn, "maker", makes("orders", group="sales"))
+        await add_dag(conn, "reader", waits("orders"))
+    groups = []
+    for group in ("asset", "finance"):
+        async with db.transaction() as conn:
+            await assets.store_references(conn, {"maker": [makes("orders", group=group)]}, now=NOON)
+        groups += [row.group for row in await asset_queries.list_assets(db, now=NOON)]
+
+    assert groups == ["sales", "finance"]
+
+
 async def test_two_dags_that_contradict_each_other_about_a_place_are_found(db: Database) -> None:
     async with db.transaction() as conn:
         await add_dag(conn, "one", makes("a", uri="s3://a"))

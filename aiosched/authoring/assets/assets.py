@@ -101,7 +101,8 @@ class Asset(Condition):
     """Something that tasks produce and others wait for: a table, a file, a model.
 
     `name` identifies the asset in the whole installation; `uri` is its location. Each is the default of the other.
-    `extra` is about the asset itself: values by name, of types of Python and libraries. `watchers` create events for
+    `group` is where it belongs in the catalogue. `extra` is about the asset itself: values by name, of types of Python
+    and libraries; its `description` and `owners` are shown and searched. `watchers` create events for
     what happens outside. `access_control` is shown with the asset. For `fresh_within` after its last event the asset
     is fresh; without it the schedules of its producers say when an event is expected. Assets with the same name are
     equal.
@@ -124,7 +125,7 @@ class Asset(Condition):
         self.watchers: tuple[AssetWatcher, ...] = tuple(watchers)
         self.name: str = _named("Asset", name if name is not None else uri)
         self.uri: str = _named("Asset", uri if uri is not None else name, "uri")
-        self.group: str = group
+        self.group: str = _named("Asset", group, "group")
         self.fresh_within: timedelta | None = _fresh_within(self.name, fresh_within)
         self.extra: dict[str, Any] = dict(extra or {})
         try:
@@ -141,7 +142,7 @@ class Asset(Condition):
         watchers = tuple(watcher.to_spec() for watcher in self.watchers)
         uri = "" if self.uri == self.name else self.uri
         within = None if self.fresh_within is None else self.fresh_within.total_seconds()
-        return AssetRequired(self.name, uri, self.shown_extra, watchers, within)
+        return AssetRequired(self.name, uri, self.shown_extra, watchers, within, self.group)
 
     @property
     def shown_extra(self) -> dict[str, Any]:

@@ -147,7 +147,8 @@ def _ref(task: BaseOperator, role: str, value: object) -> AssetRef:
         return AssetRef(name=found.name or found.uri, kind="name" if found.name else "uri")
     if isinstance(found, Asset):
         uri = "" if found.uri == found.name else found.uri
-        return AssetRef(name=found.name, uri=uri, extra=found.shown_extra, fresh_within=seconds(found.fresh_within))
+        within = seconds(found.fresh_within)
+        return AssetRef(name=found.name, uri=uri, extra=found.shown_extra, fresh_within=within, group=found.group)
     raise task.fail(f"Task {task.task_id!r}: {value!r} among its {role}s is not an asset. Write Asset('…').")
 
 

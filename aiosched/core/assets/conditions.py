@@ -29,6 +29,9 @@ class WatcherSpec(msgspec.Struct, frozen=True):
     kwargs: str = "{}"
 
 
+NO_GROUP: Final = "asset"  # the group of an asset that is in none
+
+
 class AssetRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="asset"):
     """One asset: its name identifies it, its URI is its location."""
 
@@ -37,6 +40,7 @@ class AssetRequired(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     extra: dict[str, Any] = {}  # of the asset itself, for users
     watchers: tuple[WatcherSpec, ...] = ()
     fresh_within: float | None = None  # seconds; see freshness.py
+    group: str = NO_GROUP
 
     def __str__(self) -> str:
         return self.name
@@ -209,6 +213,7 @@ class AssetReference:
     watchers: tuple[WatcherSpec, ...] = ()
     partitioned: bool = False  # by a schedule whose runs are of partitions
     fresh_within: float | None = None  # seconds; see freshness.py
+    group: str = NO_GROUP
 
 
 def reference_of(leaf: Leaf) -> AssetReference:
@@ -222,6 +227,7 @@ def reference_of(leaf: Leaf) -> AssetReference:
             extra=leaf.extra,
             watchers=leaf.watchers,
             fresh_within=leaf.fresh_within,
+            group=leaf.group,
         )
     if isinstance(leaf, AliasRequired):
         return AssetReference("schedule", "alias", leaf.name)

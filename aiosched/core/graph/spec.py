@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aiosched.core.assets.conditions import AssetReference, leaves, reference_of
+from aiosched.core.assets.conditions import NO_GROUP, AssetReference, leaves, reference_of
 from aiosched.core.timetables import AnyTimetable, NullTimetable, PartitionedAssetTimetable, condition_of
 from aiosched.core.values.messages import Deferral
 from aiosched.errors import Refused
@@ -69,6 +69,7 @@ class AssetRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str = "asset"  # name or uri: an asset that another DAG defines
     extra: dict[str, Any] = {}  # of the asset itself
     fresh_within: float | None = None  # seconds; see core/assets/freshness.py
+    group: str = NO_GROUP
 
 
 class ExternalMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -253,7 +254,8 @@ def _mention(role: str, ref: AssetRef, task_id: str) -> AssetReference:
     kind = "alias" if ref.is_alias else ref.kind
     if kind == "asset":
         uri = ref.uri or ref.name
-        return AssetReference(role, kind, ref.name, uri, task_id, ref.extra, fresh_within=ref.fresh_within)
+        extra, within, group = ref.extra, ref.fresh_within, ref.group
+        return AssetReference(role, kind, ref.name, uri, task_id, extra, fresh_within=within, group=group)
     return AssetReference(role, kind, ref.name or ref.uri, "", task_id)
 
 

@@ -16,22 +16,24 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from aiosched.core.assets.conditions import AssetId, AssetReference, QueuedAsset
+from aiosched.core.assets.conditions import NO_GROUP, AssetId, AssetReference, QueuedAsset
 from aiosched.db.schema.tables import ASSET_REFERENCE
 from aiosched.db.server.connection import DatabaseConnection
 
 # -- what parsing stores ------------------------------------------------------------------------
 
-# What a mention leaves out (extra, or a URI other than the name) keeps the value given by another mention.
+# What a mention leaves out (extra, a group, or a URI other than the name) keeps the value given by another mention.
 PUT_ASSETS: Final = """
-    INSERT INTO asset AS a (name, uri, extra)
-    SELECT name, uri, extra::json FROM unnest($1::text[], $2::text[], $3::text[]) AS n (name, uri, extra) ORDER BY name
+    INSERT INTO asset AS a (name, uri, extra, group_name)
+    SELECT name, uri, extra::json, group_name
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS n (name, uri, extra, group_name) ORDER BY name
     ON CONFLICT (name) DO UPDATE
        SET is_active = true,
            uri = CASE WHEN excluded.uri = excluded.name THEN a.uri ELSE excluded.uri END,
-           extra = CASE WHEN excluded.extra::text = '{}' THEN a.extra ELSE excluded.extra END
+           extra = CASE WHEN excluded.extra::text = '{}' THEN a.extra ELSE excluded.extra END,
+           group_name = CASE WHEN excluded.group_name = 'asset' THEN a.group_name ELSE excluded.group_name END
      WHERE NOT a.is_active OR excluded.uri NOT IN (a.uri, excluded.name)
-        OR excluded.extra::text NOT IN (a.extra::text, '{}')
+        OR excluded.extra::text NOT IN (a.extra::text, '{}') OR excluded.group_name NOT IN (a.group_name, 'asset')
 """
 # Their earlier mentions are deleted; `asset_scheduled_at` is when a DAG was first scheduled on its assets, NULL if it
 # is not (any longer).
@@ -71,15 +73,15 @@ async def store_references(
     if changed := [row["dag_id"] for row in await conn.fetch(NOTE_PARTITIONED, dag_ids, partitioned)]:
         for statement in FORGET_KEYS:  # and what is queued by the rules of before
             await conn.execute(statement, changed)
-    assets: dict[str, tuple[str, str]] = {}
+    assets: dict[str, tuple[str, str, str]] = {}
     for mention in (r for dag_id in dag_ids for r in references[dag_id] if r.kind == "asset"):
-        uri, extra = assets.get(mention.name, (mention.name, "{}"))
+        uri, extra, group = assets.get(mention.name, (mention.name, "{}", NO_GROUP))
         if mention.extra:
             extra = msgspec.json.encode(mention.extra, order="sorted").decode()
-        assets[mention.name] = (uri if mention.uri == mention.name else mention.uri, extra)
+        uri = uri if mention.uri == mention.name else mention.uri
+        assets[mention.name] = uri, extra, group if mention.group == NO_GROUP else mention.group
     if assets:
-        uris, extras = zip(*assets.values(), strict=True)
-        await conn.execute(PUT_ASSETS, list(assets), list(uris), list(extras))
+        await conn.execute(PUT_ASSETS, list(assets), *map(list, zip(*assets.values(), strict=True)))
     rows = [
         (
             dag_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from aiosched.core.assets.conditions import NO_GROUP
 from aiosched.core.assets.freshness import Freshness, ScheduledRun, freshness, last_due, limit_of
 from aiosched.core.timetables import AnyTimetable, DataInterval, Restriction, upcoming
 from aiosched.core.values.json_bounds import shown_object
@@ -23,7 +24,9 @@ from aiosched.errors import NotFound, did_you_mean
 class AssetRow:
     """An asset, its producers and consumers (DAG ids, sorted), its newest event with its source, and its freshness.
 
-    `fresh_within` is in seconds. The source is None if a person emitted the event, or if its DAG is not seen.
+    `owners` and `description` are what its `extra` says, else the owners of its producers, and the description of the
+    DAG that is of the asset alone (`@asset`). `fresh_within` is in seconds. The source is None if a person emitted the
+    event, or if its DAG is not seen.
     """
 
     name: str
@@ -39,6 +42,9 @@ class AssetRow:
     last_dag_id: str | None = None
     last_run_id: str | None = None
     last_task_id: str | None = None
+    group: str = NO_GROUP
+    owners: tuple[str, ...] = ()
+    description: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,8 @@ _UNTIL: Final = """
 # Indexes: uq_asset_name, ix_asset_alias_asset_id, ix_asset_reference_name_role, ix_asset_event_asset_id_timestamp,
 # the primary keys of dag_run and version_task.
 _ASSETS: Final = """
-    SELECT a.id, a.name, a.uri, a.is_active, a.extra, r.producers, r.consumers, r.fresh_within, e.last_event_at,
-           e.last_dag_id, e.last_run_id, e.last_task_id, f.newest_data_at
+    SELECT a.id, a.name, a.uri, a.is_active, a.extra, a.group_name, r.producers, r.consumers, r.fresh_within,
+           e.last_event_at, e.last_dag_id, e.last_run_id, e.last_task_id, f.newest_data_at
       FROM asset AS a
      CROSS JOIN LATERAL (SELECT ARRAY(SELECT alias FROM asset_alias WHERE asset_id = a.id) AS names) AS l
      CROSS JOIN LATERAL (
@@ -97,7 +103,9 @@ _ASSETS: Final = """
             ORDER BY coalesce([until], n.timestamp) DESC, n.timestamp DESC LIMIT 1
      ) AS f ON true
      WHERE [which] AND ($2::text IS NULL OR a.name > $2)
-       AND ($4::text IS NULL OR strpos(lower(a.name || ' ' || a.uri), lower($4)) > 0) [seen]
+       AND ($4::text IS NULL OR r.producers && $5::text[]
+            OR strpos(lower(concat_ws(' ', a.name, a.uri, a.group_name, a.extra::text)), lower($4)) > 0)
+       AND ($6::text IS NULL OR a.group_name = $6) [seen]
      ORDER BY a.name LIMIT $3
 """.replace("[until]", _UNTIL.replace("[came]", "n.timestamp"))
 _SIDE_SEEN: Final = "(r.producers && ?::text[] OR r.consumers && ?::text[])"
@@ -113,26 +121,62 @@ async def list_assets(
     after: str | None = None,
     limit: int | None = None,
     q: str | None = None,
+    group: str | None = None,
     seen: Seen = None,
 ) -> list[AssetRow]:
     """Assets by name with their freshness at `now`, including inactive ones, after the one named `after`; or only
-    those with these `names`, or with `q` in their name or URI.
+    those with these `names`, of a `group`, or with `q` in their name, URI, group, extra or the owner of a producer.
 
     Only those that DAGs that are `seen` produce or wait for; other DAGs are not named, but their schedules count.
     """
     async with db.acquire() as conn:
         statement = ASSETS if names is None else NAMED_ASSETS
-        rows = await statement.fetch(conn, None if names is None else sorted(names), after, limit, q or None, seen=seen)
+        owned = await _owned_by(conn, q, seen) if q else []
+        values = None if names is None else sorted(names), after, limit, q or None, owned, group
+        rows = await statement.fetch(conn, *values, seen=seen)
+        producers = await _producers(conn, {dag_id for row in rows for dag_id in _among(row["producers"], seen)})
         runs = await read_scheduled_runs(conn, {dag_id for row in rows for dag_id in row["producers"] or ()})
         pairs = [(row["id"], dag_id) for row in rows for dag_id in row["producers"] or () if dag_id in runs]
         given = await read_given(conn, pairs, runs)
-    return [_asset(row, runs, given, now, seen) for row in rows]
+    return [_asset(row, runs, given, producers, now, seen) for row in rows]
+
+
+# Few rows; the first one by the primary key.
+PRODUCERS: Final = "SELECT dag_id, owner, description FROM dag WHERE dag_id = ANY($1::text[])"
+OWNED_BY: Final = "SELECT dag_id FROM dag WHERE strpos(lower(owner), lower($1)) > 0"
+
+
+async def _owned_by(conn: DatabaseConnection, q: str, seen: Seen) -> list[str]:
+    return _among([row["dag_id"] for row in await conn.fetch(OWNED_BY, q)], seen)
+
+
+async def _producers(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[str, tuple[str, str | None]]:
+    """The owner and the description of DAGs."""
+    rows = await conn.fetch(PRODUCERS, sorted(dag_ids)) if dag_ids else []
+    return {row["dag_id"]: (row["owner"], row["description"]) for row in rows}
+
+
+def _owners(extra: Mapping[str, Any], producers: Iterable[tuple[str, str | None]]) -> tuple[str, ...]:
+    said = extra.get("owners", extra.get("owner"))
+    if isinstance(said, str):
+        said = said.split(",")
+    if isinstance(said, list) and said and all(isinstance(one, str) for one in said):
+        return tuple(one.strip() for one in said)
+    return tuple(sorted({owner for owner, _ in producers if owner}))
+
+
+def _description(name: str, extra: Mapping[str, Any], producers: Mapping[str, tuple[str, str | None]]) -> str | None:
+    said = extra.get("description")
+    if isinstance(said, str) and said.strip():
+        return said
+    return producers[name][1] if list(producers) == [name] else None
 
 
 def _asset(
     row: Any,
     runs: Mapping[str, Sequence[ScheduledRun]],
     given: Mapping[tuple[int, str], datetime],
+    known: Mapping[str, tuple[str, str | None]],
     now: datetime,
     seen: Seen,
 ) -> AssetRow:
@@ -145,6 +189,8 @@ def _asset(
         schedules=[[run.due for run in runs[dag_id]] for dag_id in scheduled],
         given=[last_due(runs[dag_id], given.get((row["id"], dag_id))) for dag_id in scheduled],
     )
+    extra = shown_object(row["extra"])
+    producers = {dag_id: known[dag_id] for dag_id in _among(row["producers"], seen) if dag_id in known}
     source = {key: row[key] for key in ("last_dag_id", "last_run_id", "last_task_id")}
     return AssetRow(
         name=row["name"],
@@ -153,7 +199,10 @@ def _asset(
         producers=_among(row["producers"], seen),
         consumers=_among(row["consumers"], seen),
         last_event_at=row["last_event_at"],
-        extra=shown_object(row["extra"]),
+        extra=extra,
+        group=row["group_name"],
+        owners=_owners(extra, producers.values()),
+        description=_description(row["name"], extra, producers),
         freshness=status.state,
         expected_by=status.expected_by,
         fresh_within=None if within is None else within.total_seconds(),
@@ -172,6 +221,7 @@ async def find_assets_by_freshness(
     after: str | None,
     limit: int,
     q: str | None = None,
+    group: str | None = None,
     seen: Seen = None,
 ) -> tuple[list[AssetRow], str | None]:
     """The next assets with that freshness, at most `limit`, and the name to continue after (None: these are all).
@@ -181,7 +231,7 @@ async def find_assets_by_freshness(
     found: list[AssetRow] = []
     looked_at = 0
     while looked_at < MOST_LOOKED_AT:
-        rows = await list_assets(db, now=now, after=after, limit=500, q=q, seen=seen)
+        rows = await list_assets(db, now=now, after=after, limit=500, q=q, group=group, seen=seen)
         for row in rows:
             after = row.name
             if row.freshness is wanted:

@@ -589,6 +589,7 @@ ASSET: Final = Table(
         "uri": "text NOT NULL",
         "is_active": "boolean NOT NULL DEFAULT true",  # referenced by a DAG
         "extra": "json NOT NULL DEFAULT '{}'",
+        "group_name": "text NOT NULL DEFAULT 'asset'",  # asset: none
         "created_at": "timestamptz NOT NULL DEFAULT now()",
     },
     Index("uri"),

@@ -33,12 +33,16 @@ _NO_SOURCE: Final[dict[str, Any]] = dict.fromkeys(("dag_id", "run_id", "task_id"
 class AssetResource(Resource):
     """An asset, the DAGs that produce it, the DAGs that wait for it, its newest event and its freshness.
 
+    The group of one that is in none is `asset`. Owners and description are those in `extra`, else of its producers.
     The next event is expected by `expected_by`: by the schedules of the producers, or `fresh_within` seconds after the
     last event. The source of the last event is null if a person emitted it.
     """
 
     name: str
     uri: str
+    group: str
+    owners: list[str]
+    description: str | None
     is_active: bool
     producers: list[str]
     consumers: list[str]
@@ -102,8 +106,10 @@ async def list_assets(
     visible: TheVisible,
     freshness: Annotated[Freshness | None, Query(description="only assets of which this is true now")] = None,
     q: Annotated[
-        str | None, Query(max_length=250, pattern=r"^[^\x00]*$", description="a part of the name or the URI")
+        str | None,
+        Query(max_length=250, pattern=r"^[^\x00]*$", description="a part of its name, URI, group, owners or extra"),
     ] = None,
+    group: Annotated[str | None, Query(max_length=1500, pattern=r"^[^\x00]*$")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[AssetResource]:
@@ -111,11 +117,13 @@ async def list_assets(
     after, db, now = decode_cursor(cursor, str), request_client.db, request_client.clock.now()
     if freshness is not None:
         found, end = await asset_queries.find_assets_by_freshness(
-            db, freshness, now=now, after=after, limit=limit, q=q, seen=visible.dags
+            db, freshness, now=now, after=after, limit=limit, q=q, group=group, seen=visible.dags
         )
         items = [AssetResource.model_validate(row) for row in found]
         return Page(items=items, next_cursor=None if end is None else encode_cursor(end))
-    rows = await asset_queries.list_assets(db, now=now, after=after, limit=limit + 1, q=q, seen=visible.dags)
+    rows = await asset_queries.list_assets(
+        db, now=now, after=after, limit=limit + 1, q=q, group=group, seen=visible.dags
+    )
     return page_of(AssetResource, rows, limit, lambda row: row.name)
 
 

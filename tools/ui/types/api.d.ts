@@ -131,23 +131,27 @@ export interface components {
     /**
      * @description An asset, the DAGs that produce it, the DAGs that wait for it, its newest event and its freshness.
      *
+     *     The group of one that is in none is `asset`. Owners and description are those in `extra`, else of its producers.
      *     The next event is expected by `expected_by`: by the schedules of the producers, or `fresh_within` seconds after the
      *     last event. The source of the last event is null if a person emitted it.
      */
     AssetResource: {
       consumers: string[];
+      description: string | null;
       expected_by: string | null;
       extra: {
         [key: string]: unknown;
       };
       fresh_within: number | null;
       freshness: components["schemas"]["Freshness"];
+      group: string;
       is_active: boolean;
       last_dag_id: string | null;
       last_event_at: string | null;
       last_run_id: string | null;
       last_task_id: string | null;
       name: string;
+      owners: string[];
       producers: string[];
       uri: string;
     };

@@ -1,14 +1,14 @@
 // Assets: the list, and the lineage graph of producers and consumers.
 import { html } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
-import { path, query, setQuery } from "../lib/router.js";
+import { path, query } from "../lib/router.js";
 import { Card, Empty, Link, Page, Tabs, Tag, When } from "../parts/basics.js";
 import { FRESHNESS_CHOICES, Freshness } from "../parts/dependencies/words.js";
-import { FilterField } from "../parts/facts.js";
-import { Filter } from "../parts/form.js";
+import { FilterBar } from "../parts/lists/bar.js";
+import { isFiltered, paramsOf } from "../parts/lists/fields.js";
 import { Table } from "../parts/table.js";
 import { LineageCard } from "./assets/lineage.js";
-import { KINDS, dags } from "./assets/links.js";
+import { Group, KINDS, dags } from "./assets/links.js";
 
 export function Assets() {
   const tab = query.value.tab || "list";
@@ -25,9 +25,20 @@ export function Assets() {
   `;
 }
 
+/** @type {import("../parts/lists/fields.js").Field[]} */
+const FIELDS = [
+  { name: "group", words: "Group", one: true, free: true },
+  {
+    name: "freshness",
+    words: "Freshness",
+    one: true,
+    options: /** @type {[string, string][]} */ (FRESHNESS_CHOICES),
+  },
+];
+
 function AssetList() {
   /** @type {List<Api["AssetResource"]>} */
-  const list = useList("assets", { freshness: query.value.freshness, q: query.value.q }, KINDS);
+  const list = useList("assets", { ...paramsOf(FIELDS), q: query.value.q }, KINDS);
   /** @type {Column<Api["AssetResource"]>[]} */
   const columns = [
     {
@@ -39,9 +50,16 @@ function AssetList() {
             ${a.name}
           <//>
           ${!a.is_active && html`<${Tag} kind="warn">not used by any DAG<//>`}
+          ${a.description && html`
+            <span class="soft clip" title=${a.description}>
+              ${a.description}
+            </span>
+          `}
         </span>
       `,
     },
+    { head: "Group", width: 120, cell: (a) => html`<${Group} of=${a} />` },
+    { head: "Owners", width: 120, cell: (a) => a.owners.join(", ") || html`<span class="faint">–</span>` },
     {
       head: "URI",
       cell: (a) => html`
@@ -55,26 +73,18 @@ function AssetList() {
     { head: "Consumed by", cell: (a) => dags(a.consumers) },
     { head: "Last event", width: 120, cell: (a) => html`<${When} at=${a.last_event_at} ago none="never" />` },
   ];
-  const empty = query.value.q ? html`
-    <${Empty} title="No matching assets">Names and URIs are searched.<//>
-  ` : query.value.freshness ? html`
-    <${Empty} title=${`No asset is ${query.value.freshness}`} />
-  ` : html`
-    <${Empty} title="No assets yet">
-      Assets appear here when a task has them as outlets or a DAG has them in its schedule.
-    <//>
-  `;
+  const empty =
+    query.value.q || isFiltered(FIELDS) ? html`
+      <${Empty} title="No matching assets">
+        Names, URIs, groups, owners and what their extra says are searched.
+      <//>
+    ` : html`
+      <${Empty} title="No assets yet">
+        Assets appear here when a task has them as outlets or a DAG has them in its schedule.
+      <//>
+    `;
   return html`
-    <div class="row filters">
-      <${FilterField} name="q" words="Name or URI" />
-      <${Filter}
-        label="Freshness"
-        value=${query.value.freshness}
-        any="any freshness"
-        options=${FRESHNESS_CHOICES}
-        onText=${(/** @type {string} */ text) => setQuery({ freshness: text })}
-      />
-    </div>
+    <${FilterBar} fields=${FIELDS} search=${{ name: "q", words: "Search assets" }} />
     <${Card} plain>
       <${Table} columns=${columns} list=${list} keyOf=${(a) => a.name} empty=${empty} caption="Assets" />
     <//>

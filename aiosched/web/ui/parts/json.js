@@ -48,7 +48,7 @@ function tableOf(value) {
 }
 
 /** @param {{ value: any, depth: number }} props @returns {Content} */
-function Value({ value, depth }) {
+export function Value({ value, depth }) {
   const table = tableOf(value);
   if (table) return html`<${Frame} ...${table} depth=${depth} />`;
   if (Array.isArray(value))

@@ -11,10 +11,10 @@ import { TriggerDialog } from "../../parts/actions/trigger.js";
 import { Freshness } from "../../parts/dependencies/words.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
-import { Json } from "../../parts/json.js";
+import { Value } from "../../parts/json.js";
 import { Table } from "../../parts/table.js";
 import { LineageCard } from "./lineage.js";
-import { KINDS, dags } from "./links.js";
+import { Group, KINDS, dags } from "./links.js";
 
 /** @param {{ asset: string }} props */
 export function AssetPage({ asset }) {
@@ -53,6 +53,9 @@ export function AssetPage({ asset }) {
             <${Card} title="Asset">
               <${Facts}
                 rows=${[
+                  ["Description", a.description],
+                  ["Group", a.group === "asset" ? null : html`<${Group} of=${a} />`],
+                  ["Owners", a.owners.join(", ")],
                   ["URI", html`<code>${a.uri}</code>`],
                   ["Produced by", dags(a.producers)],
                   ["Consumed by", dags(a.consumers)],
@@ -64,7 +67,7 @@ export function AssetPage({ asset }) {
                 ]}
               />
             <//>
-            <${LastEvent} event=${events.items.value[0]} />
+            <${LastEvent} event=${events.items.value[0]} before=${events.items.value[1]} />
             <${Events} list=${events} />
             <${LineageCard} around=${asset} />
             ${made && html`<${TriggerDialog} dagId=${made} onClose=${() => setMade(null)} onDone=${reload} />`}
@@ -94,10 +97,10 @@ const extraOf = (extra) => {
 };
 
 /**
- * What the newest event says of the asset: rows, columns, checksums …
- * @param {{ event: Api["AssetEventResource"] | undefined }} props
+ * What the newest event says of the asset: rows, columns, checksums … beside what the one before said.
+ * @param {{ event?: Api["AssetEventResource"], before?: Api["AssetEventResource"] }} props
  */
-const LastEvent = ({ event }) =>
+const LastEvent = ({ event, before }) =>
   event &&
   Object.keys(event.extra).length > 0 && html`
     <${Card}
@@ -108,7 +111,36 @@ const LastEvent = ({ event }) =>
         </span>`
       }
     >
-      <${Json} value=${readable(event.extra)} />
+      <div class="scroll" tabindex="0" role="group" aria-label="Metadata">
+        <table class="table">
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Value</th>
+              ${before && html`<th scope="col">The event before</th>`}
+            </tr>
+          </thead>
+          <tbody>
+            ${Object.entries(readable(event.extra)).map(([name, value]) => html`
+              <tr key=${name}>
+                <th scope="row">${name}</th>
+                <td>
+                  <${Value} value=${value} depth=${1} />
+                </td>
+                ${before && html`
+                  <td>
+                    ${Object.hasOwn(before.extra, name) ? html`
+                      <${Value} value=${readable(before.extra)[name]} depth=${1} />
+                    ` : (
+                      "–"
+                    )}
+                  </td>
+                `}
+              </tr>
+            `)}
+          </tbody>
+        </table>
+      </div>
     <//>
   `;
 

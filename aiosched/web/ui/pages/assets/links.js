@@ -5,6 +5,16 @@ import { Link } from "../../parts/basics.js";
 
 export const KINDS = { kinds: ["asset", "dag", "run"] };
 
+/** The group of an asset, with a link to all of it. @param {{ of: Api["AssetResource"] }} props */
+export const Group = ({ of: { group } }) =>
+  group === "asset" ? html`
+    <span class="faint">–</span>
+  ` : html`
+    <${Link} class="clip" to=${`/assets?${new URLSearchParams({ group })}`} title=${`All of ${group}`}>
+      ${group}
+    <//>
+  `;
+
 /** @param {string[]} ids */
 export const dags = (ids) =>
   ids.length ? html`
