@@ -13,6 +13,7 @@ import pytest
 
 from aiosched import DAG, BaseOperator, BashOperator, EmptyOperator, PythonOperator, literal
 from aiosched.authoring.base import file_stamps
+from aiosched.authoring.runtime.context import Context
 from aiosched.core.values.messages import XComRef
 from aiosched.errors import TemplateError
 from tests.authoring.authoring_builders import LOGICAL_DATE, FakeServices, attempt_of, context_of, run_task
@@ -221,6 +222,25 @@ def test_a_template_that_cannot_be_rendered_names_task_field_template_and_name(t
 
     for word in ["Task 't', field 'value'", repr(template), *words]:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("template", ["{{ 1 / 0 }}", "{% set x = 0 %}{% include 'part.sql' %}"])
+def test_an_error_is_the_templates_own_whatever_the_other_names_would_raise(tmp_path: Path, template: str) -> None:
+    def broken(_: Context) -> Any:
+        raise TypeError("not asked for")
+
+    (tmp_path / "part.sql").write_text("{{ 1 / x }}")
+    task = Echo(task_id="t", value=template, dag=DAG("d", template_searchpath=[str(tmp_path)]))
+    with pytest.raises(TemplateError, match="division by zero"):
+        task.render(Context({}, lazy={"wrong": broken}))
+
+
+def test_included_templates_see_what_is_only_fetched_when_it_is_used(tmp_path: Path) -> None:
+    (tmp_path / "part.sql").write_text("{{ late }} {{ x }}")
+    task = Echo(
+        task_id="t", value="{% set x = 1 %}{% include 'part.sql' %}", dag=DAG("d", template_searchpath=[str(tmp_path)])
+    )
+    assert task.render(Context({}, unlisted={"late": lambda _: "fetched"})).value == "fetched 1"
 
 
 def test_a_run_without_a_logical_date_says_why_a_date_is_missing() -> None:

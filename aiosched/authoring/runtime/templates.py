@@ -21,6 +21,7 @@ from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import OWN_INDEX, XComRef
 
 _TASK_INSTANCE: Final = ("ti", "task_instance")  # its names in templates
+_NAMES: Final = "the task's context"  # among Jinja's own values, which included templates and macros are given
 
 
 class TemplateOptions(Protocol):
@@ -40,17 +41,11 @@ class TemplateOptions(Protocol):
 class _Scope(jinja2.runtime.Context):
     """Names in a template: Jinja's own, then those of the task's context, which are computed only when used."""
 
-    names: Mapping[str, Any] = {}
-
     def resolve_or_missing(self, key: str) -> Any:
         value = super().resolve_or_missing(key)
-        if value is missing and key in self.names:
-            return self.names[key]
+        if value is missing and key in (names := self.parent.get(_NAMES, {})):
+            return names[key]
         return value
-
-    def get_all(self) -> dict[str, Any]:
-        """Everything at once, for included templates and macros."""
-        return {**self.names, **super().get_all()}
 
 
 class _TemplateFiles(jinja2.FileSystemLoader):
@@ -120,11 +115,8 @@ class TemplateEngine:
         return self._render(self.environment.get_template(name), context)
 
     def _render(self, template: jinja2.Template, context: Mapping[str, Any]) -> Any:
-        scope = template.new_context()
-        assert isinstance(scope, _Scope)
-        scope.names = context
         try:
-            return self.environment.concat(template.root_render_func(scope))
+            return self.environment.concat(template.root_render_func(template.new_context({_NAMES: context})))
         except Exception:
             self.environment.handle_exception()
 
