@@ -6,8 +6,9 @@ Does not live here: which setting becomes what (cfg_table.py).
 from __future__ import annotations
 
 import configparser
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +16,17 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from aiosched.config import Settings
+from aiosched.config.project import folders_above, is_folder
 from aiosched.errors import ConfigError
-from aiosched.migration.cfg_table import OLD_NAMES, OPTIONS, SECTIONS, OurSetting
+from aiosched.migration.cfg_table import OLD_NAMES, OPTIONS, SECTIONS, SWITCHES, TRUE, OurSetting
+from aiosched.migration.missing import told_by
 
 _PREFIX: Final = "AIRFLOW__"
+_VARIABLE: Final = re.compile(r"\bAIRFLOW__[A-Z0-9]+(?:_[A-Z0-9]+)*__[A-Z0-9_]+")
+_FILES: Final = (".env*", "*.env", "Dockerfile*", "docker-compose*.y*ml", "compose*.y*ml", "*entrypoint*.sh")
+
+
+_FOLDERS: Final = ("core.plugins_folder", "logs.folder")
 
 
 class SettingFate(StrEnum):
@@ -65,13 +73,52 @@ def from_environment(environ: Mapping[str, str]) -> dict[tuple[str, str], str]:
     return found
 
 
+def given_in_files(dags_folder: Path, cfg: Mapping[tuple[str, str], str]) -> dict[str, list[str]]:
+    """The variables `AIRFLOW__…` that matter here and are only in files of the project, as of Docker, by the file."""
+    found: dict[str, list[str]] = {}
+    for folder in (dags_folder.absolute(), *folders_above(dags_folder)):
+        for file in (file for pattern in _FILES for file in sorted(folder.glob(pattern)) if file.is_file()):
+            named = from_environment(dict.fromkeys(_VARIABLE.findall(told_by(file)), "true"))
+            lines = translate({place: value for place, value in named.items() if place not in cfg})
+            if names := [_PREFIX + f"{one.section}__{one.option}".upper() for one in lines if _matters(one)]:
+                found.setdefault(file.name, names)
+    return found
+
+
+def _matters(line: CfgLine) -> bool:
+    """Whether Airflow's setting has a place here."""
+    return line.key is not None or line.option.endswith("_data_intervals")
+
+
 def translate(cfg: Mapping[tuple[str, str], str]) -> list[CfgLine]:
     """Every setting of `cfg`, in the order of sections and options."""
     lines = []
     for (section, option), value in sorted(cfg.items()):
         place = OLD_NAMES.get((section, option), (section, option))
-        lines.append(_line(section, option, OPTIONS.get(place, SECTIONS.get(place[0])), value.strip()))
+        lines.append(_line(section, option, _entry(place, cfg), value.strip()))
     return lines
+
+
+def _entry(place: tuple[str, str], cfg: Mapping[tuple[str, str], str]) -> OurSetting | str | None:
+    if place not in SWITCHES:
+        return OPTIONS.get(place, SECTIONS.get(place[0]))
+    switch = SWITCHES[place]
+    on = [value for given, value in cfg.items() if OLD_NAMES.get(given, given) == switch]
+    return OPTIONS[place] if on and on[0].strip().lower() in TRUE else f"[{switch[0]}] {switch[1]} is off"
+
+
+def on_this_machine(lines: Iterable[CfgLine], dags_folder: Path) -> list[CfgLine]:
+    """The lines with the DAGs folder that was given, and without other folders that only Airflow's machine has."""
+    found = []
+    for line in lines:
+        if line.key == "core.dags_folder" and line.fate is SettingFate.SET:
+            found.append(replace(line, value=str(dags_folder), note=f"{line.value} in Airflow"))
+        elif line.key in _FOLDERS and line.fate is SettingFate.SET and not is_folder(Path(line.value)):
+            note = f"there is no folder {line.value} here"
+            found.append(CfgLine(line.section, line.option, SettingFate.NOT_NEEDED, note=note))
+        else:
+            found.append(line)
+    return found
 
 
 def _line(section: str, option: str, entry: OurSetting | str | None, value: str) -> CfgLine:

@@ -16,6 +16,9 @@ def as_is(value: str) -> Any:
     return value
 
 
+TRUE: Final = ("true", "t", "1", "yes")
+
+
 class OurSetting(NamedTuple):
     """The setting of aiosched: its key, a remark, and how its value is made from Airflow's.
 
@@ -241,9 +244,7 @@ OPTIONS: Final[Mapping[tuple[str, str], OurSetting | str]] = MappingProxyType(
             "logs.level", None, lambda value: "WARNING" if value == "WARN" else value
         ),
         ("logging", "remote_base_log_folder"): OurSetting("logs.remote", "its options: logs.remote_options"),
-        ("logging", "delete_local_logs"): OurSetting(
-            "logs.keep_local", None, lambda value: value.lower() not in ("true", "1", "t", "yes")
-        ),
+        ("logging", "delete_local_logs"): OurSetting("logs.keep_local", None, lambda value: value.lower() not in TRUE),
         ("metrics", "statsd_host"): OurSetting("metrics.statsd_host"),
         ("metrics", "statsd_port"): OurSetting("metrics.statsd_port"),
         ("metrics", "statsd_prefix"): OurSetting("metrics.statsd_prefix"),
@@ -262,6 +263,13 @@ OPTIONS: Final[Mapping[tuple[str, str], OurSetting | str]] = MappingProxyType(
 )
 
 # Settings that had another place in older versions.
+_STATSD: Final = ("metrics", "statsd_on")
+SWITCHES: Final[Mapping[tuple[str, str], tuple[str, str]]] = MappingProxyType(  # what turns an option on
+    {
+        ("logging", "remote_base_log_folder"): ("logging", "remote_logging"),
+        **{("metrics", name): _STATSD for name in ("statsd_host", "statsd_port", "statsd_prefix")},
+    }
+)
 OLD_NAMES: Final[Mapping[tuple[str, str], tuple[str, str]]] = MappingProxyType(
     {
         ("core", "dag_concurrency"): ("core", "max_active_tasks_per_dag"),

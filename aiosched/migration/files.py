@@ -6,6 +6,7 @@ Source: docs/migration.md, "What does not run".
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,8 +18,9 @@ from aiosched.migration.missing import ProjectModules, Where, public_package
 from aiosched.parsing.result import FileError, ParsedFile
 
 _NO_MODULE: Final = re.compile(r"No module named '(?P<module>[\w.]+)'")
-_NOT_IN_NAMESPACE: Final = re.compile(r"cannot import name '(\w+)' from '([\w.]+)' \(unknown location\)")
+_NOT_IN_NAMESPACE: Final = re.compile(r"cannot import name '(\w+)' from '([\w.]+)' \(([^)]*)\)")
 _IMPORT: Final = r"^[ >\d|]*(?:from|import) +({}(?:\.\w+)+)(?: +import +(\w+))?"  # a line of a code frame
+_LOOKED_UP: Final = re.compile(r"There is no ((?:variable|connection) '[^']+')")
 _PROVIDER: Final = re.compile(r"airflow\.providers\.[\w.]+")
 _PACKAGE: Final = re.compile(rf"{PACKAGES}(?P<name>[a-z0-9-]+)")
 
@@ -31,6 +33,8 @@ class Readiness(StrEnum):
     PROVIDER = "needs a provider"
     PACKAGE = "needs a package"
     MODULE = "needs a module"  # of the project, or of whom is to be decided
+    VALUE = "needs a variable or connection"
+    PYTHON = "needs a newer Python"
     FAILS = "cannot run"
 
 
@@ -64,12 +68,19 @@ _OF_MODULE: Final = {
     Where.PROJECT: Readiness.MODULE,
     Where.PUBLIC: Readiness.PACKAGE,
     Where.OLDER_PYTHON: Readiness.FAILS,
+    Where.NEWER_PYTHON: Readiness.PYTHON,
     Where.UNKNOWN: Readiness.MODULE,
 }
 
 
 def _of_error(error: FileError, modules: ProjectModules) -> tuple[Readiness, str | None, *tuple[str, ...]]:
     """What becomes of a file with this error, the command to run first, and what is to be said besides the error."""
+    if looked_up := _LOOKED_UP.match(error.message):
+        text = (
+            f"There is no {looked_up[1]} here yet: --database with --apply takes it over from Airflow, and this "
+            "command once more the DAGs of the file; or store it."
+        )
+        return Readiness.VALUE, None, text
     if package := provider_of(error.message):
         return Readiness.PROVIDER, f"aiosched providers install {package}"
     module = _missing_module(error)
@@ -81,7 +92,9 @@ def _of_error(error: FileError, modules: ProjectModules) -> tuple[Readiness, str
 
 def _missing_module(error: FileError) -> str | None:
     """The module that was not found, by the whole name of the import: Python names only its first missing part."""
-    if within := _NOT_IN_NAMESPACE.search(error.message):
+    if (within := _NOT_IN_NAMESPACE.search(error.message)) and (
+        within[3] == "unknown location" or within[2].partition(".")[0] in sys.stdlib_module_names
+    ):
         return f"{within[2]}.{within[1]}"
     if (missing := _NO_MODULE.search(error.message)) is None:
         return None

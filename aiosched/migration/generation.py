@@ -18,7 +18,7 @@ from typing import Final, Literal
 from aiosched.airflow.dialect import imports_of
 from aiosched.config.project import folders_above
 from aiosched.migration.cfg import CfgLine, SettingFate
-from aiosched.migration.missing import text_of
+from aiosched.migration.missing import text_of, told_by
 
 Number = Literal[2, 3]
 
@@ -100,7 +100,7 @@ def _of_versions(dags_folder: Path) -> Generation | None:
     found: dict[Number, str] = {}
     for folder in (dags_folder.absolute(), *folders_above(dags_folder)):
         for file in (file for pattern in _FILES for file in sorted(folder.glob(pattern)) if file.is_file()):
-            for match in _VERSIONS.finditer(text_of(file)):
+            for match in _VERSIONS.finditer(told_by(file)):
                 word = next(filter(None, match.groups()))
                 found.setdefault(3 if word == "3" else 2, f"{match[0].strip(' .')} in {file.name}")
     if len(found) != 1:

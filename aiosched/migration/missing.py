@@ -23,8 +23,11 @@ _TABLE: Final = Path(__file__).parent / "public_packages.tsv"
 _MOST_FOLDERS: Final = 20_000  # of a project that are searched
 _BEFORE: Final = "${PYTHONPATH:+:$PYTHONPATH}"  # what the variable had
 _MOST_READ: Final = 2**20  # characters of a file
+_COMMENT: Final = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _NOT_SEARCHED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages", "venv"})
 _REQUIREMENTS: Final = ("requirements*.txt", "requirements/*.txt", "pyproject.toml", "setup.py", "setup.cfg", "Pipfile")
+_PYTHON: Final = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+_OF_NEWER_PYTHON: Final = {"annotationlib", "compression"}
 _OF_OLDER_PYTHON: Final = {
     "ConfigParser", "HTMLParser", "Queue", "StringIO", "asynchat", "asyncore", "cPickle", "cgi", "commands",
     "distutils", "httplib", "imp", "pipes", "smtpd", "telnetlib", "urllib2", "urlparse",
@@ -37,6 +40,7 @@ class Where(StrEnum):
     PROJECT = "project"
     PUBLIC = "public package"
     OLDER_PYTHON = "older Python"
+    NEWER_PYTHON = "newer Python"
     UNKNOWN = "unknown"
 
 
@@ -73,8 +77,11 @@ class ProjectModules:
             where = ", ".join(self._shown(place / top) for place in places)
             return MissingModule(Where.UNKNOWN, f"{top} of this project ({where}) has no {module}.")
         if top in _OF_OLDER_PYTHON:
-            text = f"Python {sys.version_info.major}.{sys.version_info.minor} has no {top} any more: change the file."
+            text = f"{_PYTHON} has no {top} any more: change the file."
             return MissingModule(Where.OLDER_PYTHON, text)
+        if top in sys.stdlib_module_names or top in _OF_NEWER_PYTHON:
+            text = f"{_PYTHON} has no {module}: run aiosched with the newer Python that the file is written for."
+            return MissingModule(Where.NEWER_PYTHON, text)
         known = f"{named_in} names it: install it from where you get it for Airflow" if named_in else (
             "it is neither in this project nor a public package that aiosched knows: if it is yours, put its folder on "
             "PYTHONPATH, or install it from where you keep it"
@@ -130,6 +137,11 @@ def text_of(file: Path) -> str:
             return stream.read(_MOST_READ)
     except OSError:
         return ""
+
+
+def told_by(file: Path) -> str:
+    """The beginning of a configuration file, without lines that are comments."""
+    return _COMMENT.sub("", text_of(file))
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Final
 from aiosched.core.creation.first_sight import HANDFUL, due_at_first_sight
 from aiosched.core.creation.run_creation import restriction_of
 from aiosched.migration.cfg import CfgLine, SettingFate
+from aiosched.migration.cfg_table import TRUE
 from aiosched.migration.files import FileVerdict, Readiness
 from aiosched.migration.generation import Generation
 from aiosched.migration.planning import MigrationStep, StepOutcome
@@ -93,11 +94,23 @@ def todo_of(
     steps: Sequence[MigrationStep],
     catching_up: Sequence[CaughtUp],
     generation: Generation | None,
+    unread: Mapping[str, Sequence[str]],
 ) -> list[Todo]:
-    """What is to be done, in the order of effort, and of what that does for how many."""
+    """What is to be done, in the order of effort, and of what that does for how many.
+
+    `unread`: the settings of Airflow that only a file of the project gives, by the file.
+    """
     found = [
         *_of_files(files),
         *_of_settings(settings, generation, has_files=bool(files)),
+        *(
+            Todo(
+                Effort.COMMAND,
+                f"Start this command again with the settings of {file} in its environment: no airflow.cfg has them.",
+                tuple(names),
+            )
+            for file, names in unread.items()
+        ),
         *_of_runs(catching_up),
         *_of_steps(steps),
     ]
@@ -111,7 +124,7 @@ def _of_files(files: Sequence[FileVerdict]) -> Iterator[Todo]:
     for one in files:
         if one.remedy is not None:
             commands.setdefault(one.remedy, []).append(one.file)
-        elif one.verdict is Readiness.MODULE:
+        elif one.verdict in (Readiness.MODULE, Readiness.PYTHON, Readiness.VALUE):
             others.setdefault((Effort.DECISION, one.details[-1]), []).append(one.file)
         elif one.verdict is Readiness.FAILS:
             others.setdefault((Effort.CODE, _LINE.sub("", one.details[-1])), []).append(one.file)
@@ -163,11 +176,15 @@ _WITHOUT_EFFECT: Final[Mapping[tuple[str, str], str]] = {
     ("email", "email_backend"): "the class is not used: mails go through the connection smtp_default",
     ("logging", "logging_config_class"): "the class is not used: logs of tasks have one form",
 }
+_INTERVALS: Final = ("create_cron_data_intervals", "create_delta_data_intervals")
 _ORDINARY: Final = (".BaseXCom", ".send_email_smtp")  # ends of the values that are the default
 
 
 def differences_of(
-    cfg: Mapping[tuple[str, str], str], plugins: Iterable[str], lines: Sequence[CfgLine]
+    cfg: Mapping[tuple[str, str], str],
+    plugins: Iterable[str],
+    lines: Sequence[CfgLine],
+    generation: Generation | None,
 ) -> list[Difference]:
     """What the configuration, and remarks about plugins and cluster policies, tell."""
     classes = [(place, cfg.get(place, "").strip(), why) for place, why in _WITHOUT_EFFECT.items()]
@@ -182,6 +199,21 @@ def differences_of(
             for (section, option), value, why in classes
             if value and not value.endswith(_ORDINARY)
         ),
+        *(() if generation is None else _of_intervals(cfg, generation.number)),
         *(Difference("a plugin or a cluster policy", text) for text in plugins),
         *([unknown] if own else ()),
     ]
+
+
+def _of_intervals(cfg: Mapping[tuple[str, str], str], number: int) -> Iterator[Difference]:
+    """Airflow lets a setting choose whether a schedule has data intervals; here it is one with other defaults."""
+    other, has, earlier = (3, "has", "earlier") if number == 2 else (2, "has no", "later")
+    for option in _INTERVALS:
+        value = cfg.get(("scheduler", option), "").strip()
+        if value and (value.lower() in TRUE) == (number == 3):
+            yield Difference(
+                f"[scheduler] {option} = {value}",
+                f"with core.airflow_defaults = {number} a schedule {has} data intervals, so logical dates are one "
+                f"interval {earlier} than now: core.airflow_defaults = {other} keeps them, and changes other defaults "
+                "(docs/airflow.md); or name a timetable in the DAGs",
+            )

@@ -274,6 +274,33 @@ def test_files_settings_and_commands_are_reported(here: Cli, tmp_path: Path) -> 
     assert "hunter2" not in found.stdout + found.stderr
 
 
+def test_a_project_of_containers_has_its_settings_in_variables(
+    here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM apache/airflow:2.10.5\n")
+    (tmp_path / ".env-base").write_text(
+        "AIRFLOW__CORE__PARALLELISM=6 # CPUs\nAIRFLOW__SCHEDULER__CREATE_CRON_DATA_INTERVALS=False\n"
+        "AIRFLOW__CORE__LOAD_EXAMPLES=False\n"
+    )
+    (tmp_path / "compose.yaml").write_text("environment:\n  AIRFLOW__SCHEDULER__CATCHUP_BY_DEFAULT: 'false'\n")
+
+    unread = {one["text"]: one["about"] for one in here.json("migrate", "airflow", "dags")["todo"]}
+    monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM", "6")
+    monkeypatch.setenv("AIRFLOW__SCHEDULER__CREATE_CRON_DATA_INTERVALS", "False")
+    monkeypatch.setenv("AIRFLOW__SCHEDULER__CATCHUP_BY_DEFAULT", "false")
+    found = here.json("migrate", "airflow", "dags")
+
+    start_again = "Start this command again with the settings of {} in its environment: no airflow.cfg has them."
+    assert unread[start_again.format(".env-base")] == [
+        "AIRFLOW__CORE__PARALLELISM", "AIRFLOW__SCHEDULER__CREATE_CRON_DATA_INTERVALS",
+    ]  # fmt: skip
+    assert unread[start_again.format("compose.yaml")] == ["AIRFLOW__SCHEDULER__CATCHUP_BY_DEFAULT"]
+    assert not any("Start this command again" in one["text"] for one in found["todo"])
+    settings = {line["key"]: line["value"] for line in found["settings"]}
+    assert settings["core.parallelism"] == 6
+    assert [one["what"] for one in found["differences"]] == ["[scheduler] create_cron_data_intervals = False"]
+
+
 NO_START = "from airflow.decorators import dag\n@dag()\ndef first(): ...\nfirst()\n"
 
 

@@ -8,7 +8,15 @@ import pytest
 
 from aiosched.config import setting_fields
 from aiosched.errors import ConfigError
-from aiosched.migration.cfg import SettingFate, as_toml, fernet_keys, from_environment, read_cfg, translate
+from aiosched.migration.cfg import (
+    SettingFate,
+    as_toml,
+    fernet_keys,
+    from_environment,
+    on_this_machine,
+    read_cfg,
+    translate,
+)
 from aiosched.migration.cfg_table import OLD_NAMES, OPTIONS, SECTIONS, OurSetting
 
 DOC = Path(__file__).parents[2] / "docs" / "migration.md"
@@ -83,3 +91,29 @@ def test_a_file_that_is_no_configuration_is_named(tmp_path: Path) -> None:
     (tmp_path / "airflow.cfg").write_text("parallelism = 3")
     with pytest.raises(ConfigError, match=r"airflow\.cfg cannot be read: File contains no section headers"):
         read_cfg(tmp_path / "airflow.cfg", {})
+
+
+@pytest.mark.parametrize("section", ["metrics", "scheduler"])
+def test_what_airflow_has_turned_off_stays_off(section: str) -> None:
+    cfg = {
+        (section, "statsd_on"): "False", (section, "statsd_host"): "localhost", (section, "statsd_prefix"): "air",
+        ("logging", "remote_base_log_folder"): "s3://logs",
+    }  # fmt: skip
+    assert not as_toml(translate(cfg))
+
+    cfg |= {(section, "statsd_on"): "True", ("logging", "remote_logging"): "true"}
+    assert as_toml(translate(cfg)).splitlines() == [
+        "[logs]", 'remote = "s3://logs"  # its options: logs.remote_options', "",
+        "[metrics]", 'statsd_host = "localhost"', 'statsd_prefix = "air"',
+    ]  # fmt: skip
+
+
+def test_folders_of_airflows_machine_do_not_become_settings(tmp_path: Path) -> None:
+    there = {("core", "dags_folder"): "/opt/airflow/dags", ("core", "plugins_folder"): "/nowhere/plugins"}
+    there |= {("logging", "base_log_folder"): str(tmp_path)}
+
+    lines = on_this_machine(translate(there), tmp_path / "dags")
+
+    assert {line.option: line.value for line in lines if line.fate is SettingFate.SET} == {
+        "dags_folder": str(tmp_path / "dags"), "base_log_folder": str(tmp_path),
+    }  # fmt: skip

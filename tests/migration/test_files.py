@@ -49,6 +49,12 @@ def judged(message: str, dags: Path) -> FileVerdict:
         ("No module named 'google.cloud.bigquery.enums'", Readiness.PACKAGE, "pip install google-cloud-bigquery"),
         ("No module named 'airflow.www'", Readiness.FAILS, None),
         ("No module named 'urllib2'", Readiness.FAILS, None),
+        ("cannot import name 'batched' from 'itertools' (unknown location)", Readiness.PYTHON, None),
+        ("cannot import name 'UTC_2' from 'datetime' (/usr/lib/python3/datetime.py)", Readiness.PYTHON, None),
+        ("No module named 'compression.zstd'", Readiness.PYTHON, None),
+        ("cannot import name 'x' from 'etl' (/srv/etl.py)", Readiness.FAILS, None),
+        ("There is no variable 'PGHOST' here, because no database is used here. Set …", Readiness.VALUE, None),
+        ("There is no connection 'a b'. Set …", Readiness.VALUE, None),
         ("invalid syntax", Readiness.FAILS, None),
     ],
 )  # fmt: skip

@@ -66,7 +66,7 @@ def airflow(
         typer.Option(
             "--config",
             metavar="FILE",
-            help="airflow.cfg: its settings are translated; default: that above the folder.",
+            help="airflow.cfg: its settings are translated; default: that above the folder, or in `config` there.",
             show_default=False,
         ),
     ] = None,
@@ -97,7 +97,15 @@ def airflow(
     """
     from aiosched.config.project import folders_above
     from aiosched.core.creation.first_sight import is_held_back
-    from aiosched.migration.cfg import fernet_keys, from_environment, metadata_url, read_cfg, translate
+    from aiosched.migration.cfg import (
+        fernet_keys,
+        from_environment,
+        given_in_files,
+        metadata_url,
+        on_this_machine,
+        read_cfg,
+        translate,
+    )
     from aiosched.migration.files import judge_files
     from aiosched.migration.generation import generation_of
     from aiosched.migration.missing import ProjectModules
@@ -114,11 +122,12 @@ def airflow(
     if apply and database is None:
         raise UsageProblem("--apply takes data over: name Airflow's metadata database with --database.")
     if config is None:
-        config = next((file for above in folders_above(folder) if (file := above / "airflow.cfg").is_file()), None)
+        around = [above / place / "airflow.cfg" for above in folders_above(folder) for place in ("", "config")]
+        config = next((file for file in around if file.is_file()), None)
     cfg = from_environment(os.environ) if config is None else read_cfg(config, os.environ)
     rows = None if database is None else asyncio.run(read_airflow(database, dag_ids=dag))
     generation = generation_of(cfg, folder, database=None if rows is None else rows.generation)
-    lines = [*(translate(cfg) if config is not None else ()), *(generation.settings(cfg) if generation else ())]
+    lines = [*on_this_machine(translate(cfg), folder), *(generation.settings(cfg) if generation else ())]
     loaded = load(core__dags_folder=folder, database__dsn=dsn)
     settings = loaded.settings if apply else load(**_as_proposed(lines, loaded), database__dsn=dsn).settings
     parsed = asyncio.run(parse([folder], settings))
@@ -136,8 +145,8 @@ def airflow(
     positions = [] if rows is None else [dag.dag_id for dag in rows.dags if dag.last is not None]
     past = caught_up(parsed, positions, now)
     plugins = asyncio.run(find_plugins(settings, folder))
-    differences = differences_of(cfg, [one.text for one in plugins.findings] if plugins else (), lines)
-    todo = todo_of(verdicts, lines, steps, past, generation)
+    differences = differences_of(cfg, [one.text for one in plugins.findings] if plugins else (), lines, generation)
+    todo = todo_of(verdicts, lines, steps, past, generation, given_in_files(folder, cfg))
     report = MigrationReport(apply, generation, verdicts, todo, differences, past, lines, steps)
     _show(report, output)
     if html is not None:
@@ -151,11 +160,7 @@ def airflow(
 
 def _as_proposed(lines: Sequence[CfgLine], loaded: Loaded) -> dict[str, Any]:
     """The flags for reading DAG files as with the settings that the report proposes; what is set here stays."""
-    from aiosched.config.project import is_folder
-
     proposed = {line.key: line.value for line in lines if line.fate == "set" and line.key is not None}
-    if not is_folder(Path(proposed.get("core.plugins_folder", ""))):  # it is one of Airflow's machine
-        proposed.pop("core.plugins_folder", None)
     return {
         key.replace(".", "__"): proposed[key]
         for key in _FOR_READING
