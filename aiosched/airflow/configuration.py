@@ -33,6 +33,7 @@ __all__ = [  # noqa: F822 - two of them are made on demand
     "getfloat",
     "getint",
     "getlist",
+    "secrets_backend_list",
 ]
 
 _MISSING: Final = object()
@@ -251,6 +252,21 @@ def _truth(text: str) -> bool:
 conf: Final = Configuration()
 get, getboolean, getfloat, getint, getlist = conf.get, conf.getboolean, conf.getfloat, conf.getint, conf.getlist
 as_dict = conf.as_dict
+
+
+class _Backends(list[Any]):
+    """Airflow's list of backends, which cannot be changed from here: they are asked elsewhere."""
+
+    def _refuse(self, *_: object) -> None:
+        raise AirflowConfigException(
+            "Backends of secrets are named in [[secrets.backends]] of aiosched.toml; a test gives variables and "
+            "connections as AIOSCHED_VAR_… and AIOSCHED_CONN_… in the environment."
+        )
+
+    append = extend = insert = __setitem__ = __iadd__ = _refuse  # type: ignore[assignment]
+
+
+secrets_backend_list: Final = _Backends()
 
 
 def __getattr__(name: str) -> str:

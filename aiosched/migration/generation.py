@@ -44,7 +44,7 @@ _VERSIONS: Final = re.compile(
     rf"|{_EXTRAS}(?:>=?[^<\n]*)?(<)\s*3\b"
     r"|apache/airflow:(?:slim-)?(\d)\."
     r"|constraints-(\d)\.\d+\.\d+/"
-    r"|/runtime:(\d)\.\d+-\d"
+    r"|/runtime:(\d)\.\d+-\d+"
     r"|(?:astro-runtime|ap-airflow):\d+(\.)"
     r"|AIRFLOW_VERSION[=:\s\"'-]+(\d)\."
 )

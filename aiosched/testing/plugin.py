@@ -30,8 +30,10 @@ def pytest_load_initial_conftests() -> None:
     Where they say nothing, an Airflow that is installed answers: the tests may be those of another project.
     """
     from aiosched.airflow.finder import install
+    from aiosched.authoring.runtime.lookups import answer_nothing, answering
 
     install(_airflow_mode)
+    answering(answer_nothing).__enter__()  # to the end of the tests, which import DAG files themselves
 
 
 def pytest_configure() -> None:

@@ -31,7 +31,26 @@ bucket = os.environ.get("BUCKET") or os.getenv("BUCKET")
 with DAG("looks_up", schedule=None, start_date=datetime(2024, 1, 1), tags=[region, str(limits["cpu"]), bucket]):
     host = BaseHook.get_connection("shop").host
 """
-INTEGRITY = '''
+SIZED = """
+from airflow import DAG
+from airflow.models import Variable
+
+with DAG("sized", schedule=None, tags=[Variable.get("size", default_var="none")]) as dag: ...
+"""
+IMPORTS = """
+import pytest
+from airflow.models import DagBag, Variable
+from dags import sized
+
+def test_all():
+    assert sized.dag.tags == ["none"]
+    bag = DagBag(include_examples=False)
+    assert bag.import_errors == {}
+    assert bag.dags["sized"].tags == ["none"]
+    with pytest.raises(KeyError):
+        Variable.get("size")
+"""
+INTEGRITY = '''''
 """What generators write: every file can be imported, whatever it looks up at its top."""
 import os
 import pytest
@@ -198,3 +217,22 @@ def pytest_in(project: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio"]
     env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, env=env)
+
+
+def test_what_a_tests_own_import_looks_up_has_its_default(project: Path) -> None:
+    """There is no database, only the environment and the default; whether a bag imports the file or the test itself."""
+    (project / "dags" / "sized.py").write_text(SIZED)
+    (project / "test_import.py").write_text(IMPORTS)
+
+    done = pytest_in(project)
+
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_list_of_backends_says_where_backends_are_named() -> None:
+    from airflow.configuration import secrets_backend_list
+    from airflow.exceptions import AirflowException
+
+    assert secrets_backend_list == []
+    with pytest.raises(AirflowException, match=r"\[\[secrets.backends\]\]"):
+        secrets_backend_list.insert(0, object())

@@ -58,11 +58,14 @@ Answers = Callable[[str, str], Mapping[str, Any]]  # kind and key -> the answer 
 
 
 class answering:
-    """Sets what answers the look-ups of DAG files that this thread or coroutine imports. It may block, for a while."""
+    """Sets what answers the look-ups of DAG files that this thread or coroutine imports; None: nobody.
+
+    It may block, for a while.
+    """
 
     __slots__ = ("_answers", "_token")
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Answers | None) -> None:
         self._answers = answers
 
     def __enter__(self) -> None:
@@ -70,6 +73,11 @@ class answering:
 
     def __exit__(self, *_: object) -> None:
         _answers_here.reset(self._token)
+
+
+def answer_nothing(kind: str, key: str) -> Mapping[str, Any]:
+    """The answer where no database is used."""
+    return {"value": None, "database": False}
 
 
 _answers_here: ContextVar[Answers | None] = ContextVar("aiosched_answers", default=None)
