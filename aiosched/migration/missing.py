@@ -27,6 +27,7 @@ _COMMENT: Final = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _NOT_SEARCHED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages", "venv"})
 _REQUIREMENTS: Final = ("requirements*.txt", "requirements/*.txt", "pyproject.toml", "setup.py", "setup.cfg", "Pipfile")
 _PYTHON: Final = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+_ON_AIRFLOW: Final = {"astronomer-cosmos", "dag-factory"}  # pip would install Airflow with them
 _OF_NEWER_PYTHON: Final = {"annotationlib", "compression"}
 _OF_OLDER_PYTHON: Final = {
     "ConfigParser", "HTMLParser", "Queue", "StringIO", "asynchat", "asyncore", "cPickle", "cgi", "commands",
@@ -70,7 +71,9 @@ class ProjectModules:
         package = public_package(module)
         named_in = self._requirement(package or top)
         if package is not None and (named_in or not exact):
-            return MissingModule(Where.PUBLIC, f"{module} is in the package {package}.", f"pip install {package}")
+            needs_airflow = package in _ON_AIRFLOW or package.startswith("airflow-")
+            command = "aiosched providers install" if needs_airflow else "pip install"
+            return MissingModule(Where.PUBLIC, f"{module} is in the package {package}.", f"{command} {package}")
         if exact:
             return self._in_project(module, exact[0])
         if places:

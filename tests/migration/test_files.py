@@ -47,6 +47,8 @@ def judged(message: str, dags: Path) -> FileVerdict:
         ("No module named 'pandas.core'", Readiness.PACKAGE, "pip install pandas"),
         ("No module named 'yaml'", Readiness.PACKAGE, "pip install PyYAML"),
         ("No module named 'google.cloud.bigquery.enums'", Readiness.PACKAGE, "pip install google-cloud-bigquery"),
+        ("No module named 'cosmos'", Readiness.PACKAGE, "aiosched providers install astronomer-cosmos"),
+        ("No module named 'dagfactory'", Readiness.PACKAGE, "aiosched providers install dag-factory"),
         ("No module named 'airflow.www'", Readiness.FAILS, None),
         ("No module named 'urllib2'", Readiness.FAILS, None),
         ("cannot import name 'batched' from 'itertools' (unknown location)", Readiness.PYTHON, None),
