@@ -92,6 +92,47 @@ class Pair(Generic[T]):
     both: T
 
 
+class Noted:
+    __slots__ = ("note",)
+
+
+@dataclasses.dataclass(slots=True)
+class Slim(Noted):
+    x: int
+
+
+@dataclasses.dataclass
+class Batch(list[int]):
+    name: str
+
+
+@dataclasses.dataclass
+class Refused(Exception):
+    code: int
+
+
+@attrs.define
+class Headers(dict[str, str]):
+    name: str
+
+
+class Marked(list[int]):
+    __slots__ = ("mark",)
+
+
+class Groups(defaultdict[str, list[int]]):
+    pass
+
+
+@attrs.define
+class Cached:
+    x: int
+
+    @cached_property
+    def twice(self) -> int:
+        return self.x * 2
+
+
 @attrs.frozen(cache_hash=True)
 class Hashed:
     name: str
@@ -147,6 +188,12 @@ class Forgetful:
     @staticmethod
     def deserialize(data: int, version: int) -> Forgetful:
         return Forgetful(data + 1)
+
+
+def with_attributes(value: Any, **attributes: Any) -> Any:
+    for name, item in attributes.items():
+        setattr(value, name, item)
+    return value
 
 
 AMSTERDAM = ZoneInfo("Europe/Amsterdam")
@@ -238,6 +285,19 @@ def test_a_value_comes_back_equal_and_of_the_same_type(value: Any) -> None:
         assert type(back.tzinfo) is type(value.tzinfo)
         assert back.utcoffset() == value.utcoffset()  # type: ignore[union-attr] # it is a time
     assert json.loads(json.dumps(json.loads(text), allow_nan=False)) == json.loads(text)  # strict JSON, for anyone
+
+
+def test_what_is_in_slots_comes_back() -> None:
+    back = read_xcom(write_xcom(with_attributes(Slim(1), note=Decimal(2))))
+
+    assert (back.x, back.note) == (1, Decimal(2))
+
+
+def test_what_attrs_caches_is_not_written() -> None:
+    value = Cached(1)
+    assert value.twice == 2
+
+    assert b"twice" not in write_xcom(value)
 
 
 def test_a_number_of_thousands_of_digits_comes_back() -> None:
@@ -332,6 +392,11 @@ def test_mixed_values_come_back(value: Any) -> None:
         (Point(object()), "['x'] is an object"),
         (defaultdict(lambda: 1), "is a defaultdict with the factory"),
         ({"when": datetime(2024, 1, 1, tzinfo=Odd())}, "['when'] has a time zone"),
+        (Batch("a"), "is a test_typed_json.Batch, which has more than its fields: give the class serialize()"),
+        (Refused(3), "which has more than its fields"),
+        (Headers("a"), "which has more than its fields"),
+        (with_attributes(Marked([1]), mark=2), "with attributes of its own"),
+        (Groups(list, {"a": [1]}), "with attributes of its own"),
         (Forgetful(1), "does not come back equal when it is read (Forgetful)"),
         ((x for x in ()), "is a generator"),
         ("\ud800", "lone surrogates"),

@@ -161,6 +161,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a frame of objects": (lambda: frame(a=[1, "x"]), "is a pandas DataFrame that does not come back equal"),
     "a frame of lists": (lambda: {"a": frame(a=[[1], [2]])}, "['a'] is a pandas DataFrame that does not come back"),
     "a frame of sets": (lambda: frame(a=[{1}]), "is a pandas DataFrame that does not come back equal from Parquet"),
+    "a frame of byte arrays": (lambda: frame(a=[bytearray(b"x")]), "its values are of other types"),
     "columns of one name": (lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]), "Duplicate column names found"),
     "columns of two types": (lambda: pd.DataFrame([[1, 2]], columns=["a", 1]), "does not come back equal"),
     "numbers as categories": (lambda: frame(a=pd.Categorical([1, 2])), "does not come back equal"),

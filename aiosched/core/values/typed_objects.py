@@ -17,11 +17,13 @@ import dataclasses
 import io
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time
 from enum import Enum
 from functools import cached_property, partial
-from types import BuiltinFunctionType, MappingProxyType
+from types import BuiltinFunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -46,6 +48,7 @@ Find = Callable[[str], Any]
 """Imports a module by its name."""
 
 OBJECT: Final = "object"
+_METHODS: Final = "give the class serialize() and deserialize()"
 _CACHED_HASH: Final = "_attrs_cached_hash"
 
 
@@ -242,10 +245,13 @@ def _codec_of(kind: type) -> Codec | None:
 
 
 def _state(value: Any, names: Collection[str]) -> dict[str, Any]:
-    """The attributes of a value: its fields, and what was set besides."""
+    """The attributes of a value: its fields, and what was set besides. Raises NotJson for one with more."""
     kind = type(value)
+    if _new_of_c(kind) is not object.__new__:
+        raise NotJson(f"is {a_type(value)}, which has more than its fields: {_METHODS}")
     fields = {name: getattr(value, name) for name in names if hasattr(value, name)}
-    others = {
+    others = {name: item for name, item in _slots(value) if name not in fields}
+    others |= {
         name: item
         for name, item in getattr(value, "__dict__", {}).items()
         if name not in fields
@@ -255,6 +261,17 @@ def _state(value: Any, names: Collection[str]) -> dict[str, Any]:
     if hasattr(value, _CACHED_HASH):  # of attrs; hashes of text differ from process to process
         others[_CACHED_HASH] = None
     return fields | others
+
+
+def _slots(value: Any) -> Iterator[tuple[str, Any]]:
+    """What is set of `__slots__`. Those of attrs classes are their fields, and what they cache."""
+    for kind in type(value).__mro__:
+        if "__attrs_attrs__" in vars(kind):
+            continue
+        for name, member in vars(kind).items():
+            if isinstance(member, MemberDescriptorType) and not name.startswith("__"):
+                with suppress(AttributeError):
+                    yield name, member.__get__(value)
 
 
 Default = Callable[[], Any] | None
@@ -340,8 +357,8 @@ def _base_of(kind: type) -> type | None:
 
 def _base_data(value: Any) -> Any:
     base: Any = _base_of(type(value))
-    if getattr(value, "__dict__", None):
-        raise NotJson(f"is {a_type(value)} with attributes of its own: give the class serialize() and deserialize()")
+    if getattr(value, "__dict__", None) or isinstance(value, defaultdict) or any(_slots(value)):
+        raise NotJson(f"is {a_type(value)} with attributes of its own: {_METHODS}")
     if base is str:
         return str.__str__(value)
     copy: Any = {int: int.__int__, float: float.__float__, tuple: list}.get(base, base)
@@ -514,12 +531,18 @@ def _pandas(value: Any) -> Any:
         pandas.testing.assert_frame_equal(back, frame, check_exact=True)
         if back.attrs != frame.attrs:
             raise ValueError("its attrs differ")
+        if _types_of_objects(back) != _types_of_objects(frame):
+            raise ValueError("its values are of other types")
     except ImportError:
         raise NotJson(f"is a pandas {kind.__name__}, which is written as Parquet: install pyarrow") from None
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise NotJson(f"is a pandas {kind.__name__} that does not come back equal from Parquet: {reason}") from None
     return found
+
+
+def _types_of_objects(frame: Any) -> list[list[type]]:
+    return [list(map(type, frame[name])) for name in frame if frame[name].dtype.kind == "O"]
 
 
 def _read_pandas(find: Find, found: Tagged) -> Any:
