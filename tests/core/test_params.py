@@ -146,6 +146,17 @@ def test_a_runs_conf_goes_over_the_defaults_and_keeps_what_is_no_param() -> None
     assert resolve_params({}, {"x": 1}) == {"x": 1}
 
 
+@pytest.mark.parametrize("kind", [["dict"], {"a": 1}, None, 5, "none"])
+def test_what_looks_like_a_mark_and_is_none_is_kept(kind: Any) -> None:
+    given = {"$aiosched": kind, "value": [[1, 2]]}
+    day = ParamSpec(value="2026-07-01", typed={"$aiosched": "date", "value": "2026-07-01"})
+
+    assert resolve_params({"x": ParamSpec(json_schema={"type": "array"}), "day": day}, {"x": given, "day": given}) == {
+        "x": given,
+        "day": given,
+    }
+
+
 def test_a_required_param_needs_a_value() -> None:
     params = {"a": ParamSpec(required=True, json_schema={"type": ["null", "integer"]})}
 

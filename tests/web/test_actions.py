@@ -124,6 +124,7 @@ async def test_a_param_without_an_end_is_refused_and_stops_nothing(live: httpx2.
         ({"tree": "x"}, "conf.tree: Param 'tree': to check the value takes too many steps"),
         ({"day": "soon"}, "conf.day: Param 'day': 'soon' is no date, which its default is: give a value such as"),
         ({"day": {"$aiosched": "int", "value": "9" * 5_000}}, "Param 'day'"),
+        ({"day": {"$aiosched": "datetime", "value": "2026-07-01", "zone": "z" * 300}}, "Param 'day'"),
         ({"size": "medium"}, "'medium' is not one of ['s', 'l']"),
     ]
     for conf, message in cases:

@@ -140,13 +140,13 @@ def _check(parts: Any) -> None:
     if isinstance(parts, list):
         for item in parts:
             _check(item)
-    elif isinstance(parts, dict) and parts.get(MARK) in _CHECKED:
-        if len(str(parts.get(VALUE))) > _LONGEST and parts[MARK] != "bytes":
-            raise CannotConvert(parts.get(VALUE), tagged(parts[MARK], ""))
+    elif isinstance(parts, dict) and isinstance(kind := parts.get(MARK), str) and kind in _CHECKED:
+        if len(str(parts.get(VALUE))) > _LONGEST and kind != "bytes":
+            raise CannotConvert(parts.get(VALUE), tagged(kind, ""))
         try:
             decode(json.dumps(parts))
-        except _WRONG:
-            raise CannotConvert(parts.get(VALUE), _EXAMPLES.get(parts[MARK], parts)) from None
+        except Exception:  # anyone can have written it: the name of a zone is looked up as a file
+            raise CannotConvert(parts.get(VALUE), _EXAMPLES.get(kind, parts)) from None
     elif isinstance(parts, dict):
         for item in parts.values():
             _check(item)

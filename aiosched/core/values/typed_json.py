@@ -182,9 +182,9 @@ def without_marks(value: Any, *, long_integers: bool = True) -> Any:
     return _as_dict(value[MARK], without_marks(inner, long_integers=long_integers))
 
 
-def _as_dict(kind: str, items: Any) -> Any:
+def _as_dict(kind: Any, items: Any) -> Any:
     """The pairs of a dict as an object, if its keys have a text; anything else as it is."""
-    if kind not in _OF_PAIRS or not isinstance(items, list):
+    if not isinstance(kind, str) or kind not in _OF_PAIRS or not isinstance(items, list):
         return items
     pairs = [pair for pair in items if isinstance(pair, list) and len(pair) == 2]
     if len(pairs) < len(items) or any(isinstance(key, dict | list) for key, _ in pairs):
