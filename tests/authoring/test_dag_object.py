@@ -366,3 +366,23 @@ def test_the_time_zone_of_a_dag_is_one_that_datetimes_take(start_date: Any, name
 
     assert zone.name == name
     assert datetime(2026, 7, 1, tzinfo=zone).utcoffset() == timedelta(hours=0 if name == "UTC" else 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (datetime.max, datetime.max.replace(tzinfo=UTC)),  # noqa: DTZ901 - as people write "no end"
+        (datetime.max.replace(tzinfo=timezone(timedelta(hours=-5))), datetime.max.replace(tzinfo=UTC)),
+        (datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), datetime.min.replace(tzinfo=UTC)),
+        (pendulum.datetime(9999, 12, 31, 23, 59, 59, 999_999, tz="America/New_York"), datetime.max.replace(tzinfo=UTC)),
+        (datetime(2400, 1, 1, 0, 0, 0, 1, tzinfo=UTC), datetime(2400, 1, 1, 0, 0, 0, 1, tzinfo=UTC)),
+    ],
+)
+def test_a_date_at_an_end_of_the_calendar_is_no_error(given: datetime, stored: datetime) -> None:
+    with DAG("d", schedule="@daily", start_date=datetime(1, 1, 1, tzinfo=UTC), end_date=given) as dag:
+        EmptyOperator(task_id="t", end_date=given)
+
+    spec = dag.to_spec(now=START)
+
+    assert (spec.end_date, spec.tasks[0].end_date) == (stored, stored)
+    assert type(spec.end_date) is datetime

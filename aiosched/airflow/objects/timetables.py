@@ -5,7 +5,7 @@ As they are they make aiosched's own timetables; an author's subclass is a custo
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from aiosched.authoring.dag import instants
@@ -14,6 +14,7 @@ from aiosched.authoring.runtime.context import moment
 from aiosched.clock import SystemClock
 from aiosched.core import timetables
 from aiosched.core.timetables import DataInterval, Restriction
+from aiosched.core.values.instants import plain_utc
 
 if TYPE_CHECKING:
     from pendulum import DateTime
@@ -44,14 +45,14 @@ class _DataIntervals(Timetable, metaclass=_MakesOurs):
     ) -> DagRunInfo | None:
         last = last_automated_data_interval
         run = self._inner.next_run(
-            last=None if last is None else DataInterval(_plain(last.start), _plain(last.end)),
+            last=None if last is None else DataInterval(plain_utc(last.start), plain_utc(last.end)),
             restriction=Restriction(_plain_or_none(restriction.earliest), _plain_or_none(restriction.latest), True),
             now=SystemClock().now(),  # which does not count when all runs are caught up
         )
         return None if run is None else DagRunInfo(_moment(run.run_after), _moments(run.interval))
 
     def infer_manual_data_interval(self, *, run_after: datetime) -> DataInterval:
-        return _moments(self._inner.manual_interval(_plain(run_after)))
+        return _moments(self._inner.manual_interval(plain_utc(run_after)))
 
     def _get_next(self, current: datetime) -> DateTime | None:
         """The first tick after an instant."""
@@ -82,12 +83,8 @@ class DeltaDataIntervalTimetable(_DataIntervals):
     ours = timetables.DeltaDataIntervalTimetable
 
 
-def _plain(at: datetime) -> datetime:
-    return datetime.fromtimestamp(at.timestamp(), UTC)
-
-
 def _plain_or_none(at: datetime | None) -> datetime | None:
-    return None if at is None else _plain(at)
+    return None if at is None else plain_utc(at)
 
 
 def _moments(interval: DataInterval) -> DataInterval:

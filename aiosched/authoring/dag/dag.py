@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +17,7 @@ from aiosched.authoring.dag.custom_timetables import DagRunInfo
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables import DataInterval, Restriction, timed, zone
+from aiosched.core.values.instants import plain_utc
 from aiosched.errors import Refused
 from aiosched.lazy import provided
 
@@ -143,7 +144,7 @@ class DAG(DagContents):
         last = last_automated_dagrun
         if isinstance(last, datetime):
             after = self.following_schedule(last)
-            last = DataInterval(_plain(last), _plain(after or last))
+            last = DataInterval(plain_utc(last), plain_utc(after or last))
         limits = self._restriction() if restricted else Restriction(None, None, catchup=True)
         now = SystemClock().now()
         run = timed(self.timetable_at(now)).next_run(last=last, restriction=limits, now=now)
@@ -154,9 +155,9 @@ class DAG(DagContents):
     ) -> Iterator[DagRunInfo]:
         """The runs whose logical dates are in that span, both ends included; `earliest` by default the start date."""
         first = earliest or self.start_date
-        limits = Restriction(None if first is None else _plain(first), _plain(latest), catchup=True)
+        limits = Restriction(None if first is None else plain_utc(first), plain_utc(latest), catchup=True)
         timetable, last = timed(self.timetable_at(latest)), None
-        while (run := timetable.next_run(last=last, restriction=limits, now=_plain(latest))) is not None:
+        while (run := timetable.next_run(last=last, restriction=limits, now=plain_utc(latest))) is not None:
             yield _info(run)
             last = run.interval
 
@@ -181,10 +182,6 @@ class DAG(DagContents):
 
     def cli(self) -> None:
         """Nothing: Airflow's files call it at their end, when Python runs them. Use `aiosched dags test`."""
-
-
-def _plain(at: datetime) -> datetime:
-    return datetime.fromtimestamp(at.timestamp(), UTC)
 
 
 def _info(run: NextRun) -> DagRunInfo:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from aiosched.core.timetables.base import DataInterval, Restriction
 from aiosched.core.timetables.parse import AnyTimetable
+from aiosched.core.values.instants import plain_utc
 
 _FARTHEST = timedelta(days=366 * 30)
 
 
 def following(timetable: AnyTimetable, at: datetime) -> datetime | None:
     """The first logical date after `at`, without limits of the DAG; None if there is none."""
-    at = _plain(at)
+    at = plain_utc(at)
     run = timetable.next_run(last=DataInterval.exact(at), restriction=Restriction(None, None, True), now=at)
     if run is None:
         return None
@@ -21,7 +22,7 @@ def following(timetable: AnyTimetable, at: datetime) -> datetime | None:
 
 def previous(timetable: AnyTimetable, at: datetime) -> datetime | None:
     """The last logical date before `at`; None if there is none within thirty years."""
-    at = _plain(at)
+    at = plain_utc(at)
     after = following(timetable, at)
     back = timedelta(days=1) if after is None else max(after - at, timedelta(seconds=1))
     while back < _FARTHEST:
@@ -32,8 +33,3 @@ def previous(timetable: AnyTimetable, at: datetime) -> datetime | None:
             return last
         back *= 2
     return None
-
-
-def _plain(at: datetime) -> datetime:
-    """Without pendulum, whose spans cannot be multiplied."""
-    return datetime.fromtimestamp(at.timestamp(), UTC)

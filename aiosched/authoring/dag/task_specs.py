@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, outlet_of
@@ -13,6 +13,7 @@ from aiosched.authoring.tasks.rendering import needs_rendering
 from aiosched.authoring.tasks.shown_values import as_json
 from aiosched.authoring.tasks.weight_strategies import weights_of
 from aiosched.core.graph.spec import AssetRef, TaskSpec
+from aiosched.core.values.instants import plain_utc
 from aiosched.core.values.messages import Deferral
 from aiosched.core.values.retries import MAX_TASK_RETRY_DELAY
 
@@ -154,7 +155,7 @@ def _ref(task: BaseOperator, role: str, value: object) -> AssetRef:
 
 def utc(moment: datetime | None) -> datetime | None:
     """The instant in UTC."""
-    return None if moment is None else datetime.fromtimestamp(moment.timestamp(), UTC)
+    return None if moment is None else plain_utc(moment)
 
 
 def seconds(span: timedelta | None) -> float | None:

@@ -32,6 +32,16 @@ def in_utc(instant: datetime) -> datetime:
         return FIRST if instant.year == FIRST.year else LAST
 
 
+def plain_utc(instant: datetime) -> datetime:
+    """As `in_utc`, without the class of pendulum, whose spans cannot be multiplied."""
+    return in_utc(
+        datetime(
+            instant.year, instant.month, instant.day, instant.hour, instant.minute, instant.second,
+            instant.microsecond, tzinfo=instant.tzinfo, fold=instant.fold,
+        )
+    )  # fmt: skip
+
+
 def stamp(instant: datetime) -> str:
     """An aware instant to display, in UTC and to the second: `2026-01-01 00:00:00 UTC`."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
