@@ -88,6 +88,7 @@ def test_an_unknown_parameter_is_named_with_the_near_one(name: str, hint: str) -
         ({"dag_id": "d", "max_active_runs": -1}, ["max_active_runs=-1", "whole number of at least 0"]),
         ({"dag_id": "d", "max_active_tasks": "2"}, ["max_active_tasks='2'"]),
         ({"dag_id": "d", "dagrun_timeout": "1h"}, ["dagrun_timeout='1h'", "seconds"]),
+        ({"dag_id": "d", "dagrun_timeout": float("nan")}, ["dagrun_timeout=nan", "seconds"]),
         ({"dag_id": "d", "start_date": "yesterday"}, ["start_date='yesterday'", "2026-01-31"]),
         ({"dag_id": "d", "start_date": 5}, ["start_date=5"]),
         ({"dag_id": "d", "tags": "etl"}, ["tags='etl'", "list of strings"]),
@@ -386,3 +387,14 @@ def test_a_date_at_an_end_of_the_calendar_is_no_error(given: datetime, stored: d
 
     assert (spec.end_date, spec.tasks[0].end_date) == (stored, stored)
     assert type(spec.end_date) is datetime
+
+
+@pytest.mark.parametrize("given", [timedelta.max, float("inf"), 1e308, timedelta(days=36_500)])
+def test_the_longest_time_is_a_hundred_years(given: Any) -> None:
+    with DAG("d", schedule=None, dagrun_timeout=given) as dag:
+        EmptyOperator(task_id="t", execution_timeout=given, retry_delay=given, sla=given)
+
+    spec = dag.to_spec(now=START)
+
+    [one] = spec.tasks
+    assert {spec.dagrun_timeout, one.execution_timeout, one.retry_delay, one.sla} == {36_500 * 86_400}

@@ -103,6 +103,9 @@ with DAG("outcomes", schedule=None, max_active_tasks=100, default_args={{"retry_
     @task(execution_timeout=0.3)
     async def too_slow_too(): await asyncio.sleep(60)
 
+    @task(execution_timeout=timedelta.max)
+    def takes_its_time(): return 1
+
     @task
     def numbers(): return [1, 2, 3]
 
@@ -137,7 +140,8 @@ with DAG("outcomes", schedule=None, max_active_tasks=100, default_args={{"retry_
     first, second = plain(), coroutine()
     reads(first, second), reads_too(first, second)
     reads_large(large()), too_large(), fails(), fails_too(), fails_at_once(), works_at_last(), works_at_last_too()
-    behind_skipped(skipped()), comes_again(), too_slow(), too_slow_too(), together(double.expand(number=numbers()))
+    behind_skipped(skipped()), comes_again(), too_slow(), too_slow_too(), takes_its_time(),
+    together(double.expand(number=numbers()))
     pushes(), not_json(), system_exit(), makes(), templated(), templated_too()
     Deferring(task_id="deferred"), Deferring(task_id="deferred_fails", fails=True)
     Deferring(task_id="deferred_too_long", slow=True)
@@ -171,6 +175,7 @@ EXPECTED: Final[dict[str, Expected]] = {
     "comes_again": Expected("success", value="came again"),
     "too_slow": Expected("failed", reason="execution_timeout"),
     "too_slow_too": Expected("failed", reason="execution_timeout"),
+    "takes_its_time": Expected("success", value=1),
     "numbers": Expected("success", value=[1, 2, 3]),
     "together": Expected("success", value=[2, 6]),
     "pushes": Expected("success"),

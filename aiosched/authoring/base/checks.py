@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import timedelta
@@ -17,6 +18,8 @@ from aiosched.core.values.ids import key_fault
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError
 from aiosched.signatures import signature_of
+
+_LONGEST: Final = timedelta(days=36_500)  # timers of the system hold less than 300 years
 
 RENAMED: Final = {
     "schedule_interval": "schedule",
@@ -203,11 +206,13 @@ def optional_text(name: str, value: object, where: Location | None = None) -> st
 
 
 def duration(name: str, value: object, where: Location | None = None, *, may_be_negative: bool = False) -> timedelta:
-    """`value` as a timedelta; plain numbers are seconds; negative is refused unless it may be."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    span = timedelta(seconds=value) if is_number else value  # type: ignore[arg-type] # a number
+    """`value` as a timedelta of at most a hundred years; plain numbers are seconds; negative is refused unless it may
+    be."""
+    span = value
+    if isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
+        span = timedelta(seconds=max(-_LONGEST.total_seconds(), min(value, _LONGEST.total_seconds())))
     if isinstance(span, timedelta) and (may_be_negative or span >= timedelta(0)):
-        return span
+        return max(-_LONGEST, min(span, _LONGEST))
     least = "" if may_be_negative else ", not below zero"
     raise fail(f"{name}={value!r} is wrong: give a timedelta, or seconds as a number{least}.", where)
 

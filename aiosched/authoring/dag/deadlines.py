@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from aiosched.authoring.base.checks import fail, whole_number
+from aiosched.authoring.base.checks import duration, fail, whole_number
 from aiosched.authoring.base.dates import aware
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.core.graph.spec import DeadlineSpec
@@ -66,12 +66,10 @@ class DeadlineAlert:
         if not isinstance(reference, Reference):
             remedy = "Use DeadlineReference.DAGRUN_QUEUED_AT, for example."
             raise fail(f"DeadlineAlert(reference={reference!r:.80}) is not a reference. {remedy}", where)
-        if isinstance(interval, bool) or not isinstance(interval, timedelta | int | float):
-            raise fail(f"DeadlineAlert(interval={interval!r:.80}) is wrong: give a timedelta, or seconds.", where)
         if not callable(callback):
             raise fail(f"DeadlineAlert(callback={callback!r:.80}) is wrong: give a function.", where)
         self.reference = reference
-        self.interval: timedelta = interval if isinstance(interval, timedelta) else timedelta(seconds=interval)
+        self.interval: timedelta = duration("DeadlineAlert's interval", interval, where, may_be_negative=True)
         self.callback = callback
 
     def to_spec(self) -> DeadlineSpec:
