@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfoNotFoundError, available_timezones
 import msgspec
 from pendulum.tz.exceptions import InvalidTimezone
 
+from aiosched.authoring.base.checks import fail
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.loader import load_file
 from aiosched.authoring.dag.reads import noting_reads
@@ -28,6 +29,7 @@ from aiosched.authoring.dag.sources import digest_of, finder
 from aiosched.authoring.decorators.code_advice import code_advice
 from aiosched.authoring.runtime.lookups import answering
 from aiosched.core.graph.spec import encode_spec
+from aiosched.core.values.json_bounds import find_problem
 from aiosched.errors import did_you_mean
 from aiosched.parsing.discovery import printable
 from aiosched.parsing.limits import Limits, lift_memory_limit, restrict_this_process
@@ -85,7 +87,7 @@ def _import(path: str, member: str | None, root: str, content: bytes, limits: Li
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
                 with noting_reads() as reads:
                     loaded = load_file(Path(path), root=Path(root), member=member, content=content, runs_tasks=False)
-                documents = tuple(msgspec.Raw(encode_spec(dag.to_spec())) for dag in loaded.dags)
+                documents = tuple(map(_document, loaded.dags))
                 advice = _advice(loaded.dags)
         finally:
             lift_memory_limit()
@@ -97,6 +99,22 @@ def _import(path: str, member: str | None, root: str, content: bytes, limits: Li
     finder.record_data(reads.stamps, but=Path(path))
     data = {name: digest for name, digest in finder.data_below(Path(root)).items() if name.isprintable()}
     return ChildAnswer(dags=documents, warnings=warnings, sources=_sources(root) | own, data=data)
+
+
+def _document(dag: DAG) -> msgspec.Raw:
+    """The DAG as it is stored. Raises DagError for what cannot be: it names the place."""
+    spec, document = dag.to_spec(), b""
+    wrong: Exception | None = None
+    try:
+        document = encode_spec(spec)
+    except (TypeError, ValueError) as error:
+        wrong = error
+    if wrong is None and b"\\u0000" not in document:
+        return msgspec.Raw(document)
+    problem = find_problem(msgspec.to_builtins(spec), f"DAG {dag.dag_id!r}")
+    if problem is None and wrong is None:  # the text of a backslash and u0000
+        return msgspec.Raw(document)
+    raise fail(str(problem or f"DAG {dag.dag_id!r} cannot be stored: {wrong}"), dag._origin)
 
 
 def _advice(dags: Iterable[DAG]) -> list[str]:

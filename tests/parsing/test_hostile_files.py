@@ -48,6 +48,16 @@ FILES: dict[str, str | bytes] = {
     "syntax.py": "def f(:\n    pass",
     "latin.py": b"# aiosched dag\nname = '\xe9'\n",
     "nul.py": b"# aiosched dag\nraise ValueError('a\\x00b \\ud800')\n",
+    "nul_tag.py": dag_source("nul_tag", extra=r", tags=['ok', 'a\0b']"),
+    "nul_pool.py": dag_source("nul_pool").replace("'t0'", r"'t0', pool='a\0b'"),
+    "half_a_character.py": dag_source("half", extra=r", description='\ud800'"),
+    "number_as_param.py": dag_source("number_as_param", extra=", params={5: 1}"),
+    "one_for_true.py": dag_source("one_for_true", extra=", catchup=0")
+    .replace("catchup=False, ", "")
+    .replace("'t0'", "'t0', depends_on_past=1, wait_for_downstream=0"),
+    "nul_argument.py": dag_source("nul_argument")
+    .replace("EmptyOperator", "BashOperator")
+    .replace("'t0'", r"'t0', bash_command='tr , \0', env={'a\0': '\0', 'b': '\ud800', 'c': r'\u0000'}"),
     "closes_everything.py": "import os\nos.closerange(0, 100)",
     "recursion.py": "def f():\n    return f()\nf()",
     "interrupt.py": "raise KeyboardInterrupt",
@@ -156,6 +166,10 @@ def error_of(outcome: ParsedFile) -> FileError:
         ("waits_for_input.py", "EOFError", r"EOF", 1),
         ("cycle.py", "DagCycleError", r"a.*b", None),
         ("bad_cron.py", "TimetableError", r"0 25 \* \* \*", None),
+        ("nul_tag.py", "DagError", r"^DAG 'nul_tag'\['tags'\]\[0\] has a NUL character", 4),
+        ("nul_pool.py", "DagError", r"^DAG 'nul_pool'\['tasks'\]\[0\]\['pool'\] has a NUL character", 4),
+        ("half_a_character.py", "DagError", r"^DAG 'half'\['description'\] has half of a surrogate pair", 4),
+        ("number_as_param.py", "DagError", r"^DAG 'number_as_param' cannot be stored", 4),
         ("closes_everything.py", "NotImported", r"closes descriptors", None),
         ("bad.zip/bad.py", "ValueError", r"^in the archive$", 2),
         ("bomb.zip/bomb.py", "ValueError", r"an archive may have 16,777,216 bytes, and this one has more", None),
@@ -180,6 +194,8 @@ def test_a_hostile_file_gets_an_error_that_says_what_happened(
     ("name", "dag_ids"),
     [
         ("fine.py", ["fine"]),
+        ("one_for_true.py", ["one_for_true"]),
+        ("nul_argument.py", ["nul_argument"]),
         ("ten_thousand.py", ["ten_thousand"]),
         ("exits_later.py", ["exits_later"]),
         ("odd_modules.py", ["odd_modules"]),

@@ -35,7 +35,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_json(value: Any) -> bool:
-    """Whether a value without parts is JSON: no infinite numbers, no halves of characters."""
+    """Whether a value without parts is JSON: no infinite numbers, no halves of characters, no NUL."""
     if isinstance(value, str):
-        return value.isascii() or value.encode(errors="ignore").decode() == value
+        return "\0" not in value and (value.isascii() or value.encode(errors="ignore").decode() == value)
     return value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))

@@ -35,7 +35,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Output):
         return repr(value)
     if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
+        return {as_json(str(key)): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     if isinstance(value, set | frozenset):
