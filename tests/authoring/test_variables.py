@@ -22,7 +22,7 @@ from aiosched.authoring.dag.loader import load_file
 from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.lookups import answering
 from aiosched.core.values.masking import secrets
-from aiosched.errors import AioschedError, DagError, NotFound, TemplateError
+from aiosched.errors import AioschedError, DagError, NotFound, Refused, TemplateError
 from tests.authoring.authoring_builders import FakeServices, context_of, without_loop
 
 pytestmark = pytest.mark.usefixtures("no_secrets")
@@ -151,6 +151,26 @@ def test_a_task_sets_and_deletes(in_a_task: Stored) -> None:
     Variable.delete("gone")
 
     assert in_a_task.variables == {"cursor": "5", "limits": '{"cpu": 2}'}
+
+
+@pytest.mark.parametrize("key", ["a\0b", "a\ud800b", "a\nb"])
+def test_a_name_that_none_can_have_is_missing_and_is_not_asked_for(in_a_task: Stored, key: str) -> None:
+    in_a_task.variables[key] = "asked for"
+
+    assert Variable.get(key, default="d") == "d"
+    assert asyncio.run(Variable.aget(key, default="d")) == "d"
+    with pytest.raises(NotFound, match="There is no connection"):
+        Connection.get(key)
+
+
+def test_half_of_a_character_is_refused_where_it_is_sent(in_a_task: Stored) -> None:
+    with pytest.raises(Refused, match=r"variable\['value'\] has half of a surrogate pair"):
+        Variable.set("cursor", "a\ud800b")
+    with pytest.raises(Refused, match=r"variable\['delete'\] has half"):
+        Variable.delete("\udfff")
+    Variable.set("cursor", "\N{PILE OF POO} \\ud800")
+
+    assert in_a_task.variables == {"cursor": "\N{PILE OF POO} \\ud800"}
 
 
 def test_what_is_nowhere_is_said_with_where_to_put_it(in_a_task: Stored) -> None:

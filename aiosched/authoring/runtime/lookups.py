@@ -88,6 +88,8 @@ def look_up(kind: Kind, key: str) -> LookupAnswer:
 
     Raises DagError if nobody can be asked here, and WouldBlock in a task on an event loop.
     """
+    if not key.isprintable():
+        return LookupAnswer(None)  # no name of one, and nothing that could be asked for
     found = from_environment(kind, key)
     if found is not None and not _may_be_overruled():
         return found
@@ -98,6 +100,8 @@ def look_up(kind: Kind, key: str) -> LookupAnswer:
 
 async def alook_up(kind: Kind, key: str) -> LookupAnswer:
     """As `look_up`, for coroutines."""
+    if not key.isprintable():
+        return LookupAnswer(None)  # no name of one, and nothing that could be asked for
     found = from_environment(kind, key)
     if found is not None and not _may_be_overruled():
         return found

@@ -12,7 +12,8 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.runtime.context import running_context
-from aiosched.errors import AioschedError
+from aiosched.core.values.json_bounds import find_problem
+from aiosched.errors import AioschedError, Refused
 
 if TYPE_CHECKING:
     from aiosched.core.values.messages import TaskServices
@@ -28,7 +29,10 @@ class Services:
 
     async def acall(self, name: str, **args: Any) -> Any:
         """Call the service `name` with JSON arguments; the response as JSON values. Raises NotFound or Refused."""
-        return json.loads(await self._services.call(self._run, name, json.dumps(args)))
+        text = json.dumps(args)
+        if "\\ud" in text and (problem := find_problem(args, name)) is not None:  # half of a surrogate pair?
+            raise Refused(f"{problem}.")
+        return json.loads(await self._services.call(self._run, name, text))
 
     def call(self, name: str, **args: Any) -> Any:
         """As `acall`, for plain code. Raises ExecutorError on an event loop, which it would block."""
