@@ -232,7 +232,10 @@ def test_what_a_tests_own_import_looks_up_has_its_default(project: Path) -> None
 def test_the_list_of_backends_says_where_backends_are_named() -> None:
     from airflow.configuration import secrets_backend_list
     from airflow.exceptions import AirflowException
+    from airflow.secrets.local_filesystem import LocalFilesystemBackend
 
     assert secrets_backend_list == []
     with pytest.raises(AirflowException, match=r"\[\[secrets.backends\]\]"):
         secrets_backend_list.insert(0, object())
+    with pytest.raises(AirflowException, match="variables import"):
+        LocalFilesystemBackend(variables_file_path="variables.yaml")

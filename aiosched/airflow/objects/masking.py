@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from aiosched.core.values.masking import secrets
+from aiosched.exceptions import AirflowException
 
 
 def mask_secret(secret: Any, name: str | None = None) -> None:
@@ -48,3 +49,13 @@ class BaseSecretsBackend:
     def get_config(self, key: str) -> str | None:
         """A setting; None if there is none."""
         return None
+
+
+class LocalFilesystemBackend(BaseSecretsBackend):
+    """Can be named, as helpers of tests do, and not be made."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise AirflowException(
+            "aiosched does not use this backend. `variables import` and `connections import` read such files; a test "
+            "gives AIOSCHED_VAR_… and AIOSCHED_CONN_… in the environment."
+        )
