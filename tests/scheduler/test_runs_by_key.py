@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from aiosched import DAG, EmptyOperator
+from aiosched import DAG, EmptyOperator, Param
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import RunKeySpec
 from aiosched.errors import DagError
@@ -114,6 +114,16 @@ def test_a_key_names_a_value_of_the_conf_at_any_depth() -> None:
     assert DAG("d", concurrency_key="{{ dag_run.conf.a }}", max_active_runs_per_key=3).to_spec().run_key == RunKeySpec(
         ("a",), 3
     )
+
+
+@pytest.mark.parametrize("key", ["token", "login", "login.password"])
+def test_a_secret_is_no_key(key: str) -> None:
+    secret = {"type": "string", "format": "password"}
+    params = {"token": Param("x", **secret), "login": Param({}, properties={"password": secret}), "tenant": 1}
+
+    with pytest.raises(DagError, match=r"names the param '(token|login)', which holds a secret"):
+        DAG("d", params=params, concurrency_key=f"{{{{ conf.{key} }}}}").to_spec()
+    assert DAG("d", params=params, concurrency_key="{{ conf.tenant }}").to_spec().run_key == RunKeySpec(("tenant",))
 
 
 @pytest.mark.parametrize("option", ["depends_on_past", "wait_for_downstream"])

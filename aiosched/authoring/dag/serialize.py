@@ -114,8 +114,14 @@ def advise(dag: DagContents) -> None:
 
 
 def _run_key(dag: DagContents) -> RunKeySpec | None:
-    """The limit by key. Raises DagError for one that would wait for itself."""
+    """The limit by key. Raises DagError for one that would wait for itself, and for a secret."""
     if dag.run_key is not None:
+        if (name := dag.run_key.path[0]) in dag.params.secret_names():
+            raise fail(
+                f"DAG {dag.dag_id!r}: its concurrency_key names the param {name!r}, which holds a secret. Secrets are "
+                "stored encrypted, the same one differently each time, and a key is shown: use a param that is none.",
+                dag._origin,
+            )
         for task in dag.tasks:
             if task.depends_on_past or task.wait_for_downstream:
                 raise fail(
