@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperGroup
 
-from aiosched.errors import AioschedError
+from aiosched.errors import AioschedError, ConfigError
 from aiosched.logs import writes_json
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -102,8 +102,8 @@ class LazyGroup(TyperGroup):
         """
         try:
             return super().main(*args, **kwargs)
-        except (AioschedError, ExceptionGroup) as error:
-            ours = _ours(error)
+        except Exception as error:
+            ours = _ours(error) or _not_utf8(error, kwargs.get("args") or sys.argv[1:])
             if ours is None:
                 raise
             if wants_traceback():
@@ -139,6 +139,14 @@ def _ours(error: BaseException) -> AioschedError | None:
         found = [_ours(inner) for inner in error.exceptions]
         return None if None in found else found[0]
     return error if isinstance(error, AioschedError) else None
+
+
+def _not_utf8(error: Exception, argv: Sequence[str]) -> AioschedError | None:
+    """What to say of an error, if it may be because of an argument that is not UTF-8. Names of files may be so."""
+    odd = next((word for word in argv if not word.isascii() and word.encode(errors="ignore").decode() != word), None)
+    if odd is None or isinstance(error, typer.Exit | typer.Abort):
+        return None
+    return ConfigError(f"{odd!r} is not UTF-8, so nothing has that name: write it in UTF-8.")
 
 
 def wants_traceback() -> bool:

@@ -31,6 +31,9 @@ with DAG("daily", schedule="@daily", start_date=datetime(2026, 1, 1)):
         ("requests", "show", HUGE),
         ("requests", "withdraw", HUGE),
         ("tokens", "revoke", HUGE),
+        ("alerts", "acknowledge", HUGE),
+        ("alerts", "unsilence", HUGE),
+        ("alerts", "silence", "--alert", HUGE, "--for", "1h", "--reason", "x"),
         ("audit", "export", "--after", HUGE),
         ("runs", "show", "sales", "-n", HUGE),
         ("tasks", "clear", "sales", "--map-index", LARGE, "--dry-run"),
@@ -89,6 +92,13 @@ def test_numbers_that_nothing_has_are_not_found(on_db: Cli) -> None:
     most = str(2**63 - 1)
     for words in (("backfill", "show"), ("requests", "show"), ("requests", "withdraw"), ("tokens", "revoke")):
         assert most in on_db(*words, most, code=3).stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("dags", "show"), ("variables", "get"), ("runs", "show", "sales"), ("runs", "list", "--dag")]
+)
+def test_text_that_is_not_utf8_is_no_name(on_db: Cli, words: tuple[str, ...]) -> None:
+    assert "error: '\\udcff' is not UTF-8" in on_db(*words, "\udcff", code=2).stderr
 
 
 def test_more_slots_than_can_be_stored_are_refused(on_db: Cli) -> None:

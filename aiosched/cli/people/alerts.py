@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm
+from aiosched.cli.base.options import MOST_BIGINT, Dsn, Output, UsageProblem, Yes, confirm
 from aiosched.cli.base.output import Columns, report, show_list, show_one, talk
 from aiosched.cli.base.session import with_database
 from aiosched.core.alerts.rules import AlertKind, Severity
@@ -26,7 +26,9 @@ app: typer.Typer = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Alerts and their rules."
 )
 
-Number = Annotated[int, typer.Argument(metavar="ID", min=1, help="The alert's number.", show_default=False)]
+Number = Annotated[
+    int, typer.Argument(metavar="ID", min=1, max=MOST_BIGINT, help="The alert's number.", show_default=False)
+]
 RuleName = Annotated[str, typer.Argument(metavar="RULE", help="The rule's name.", show_default=False)]
 
 _ALERTS: Final[Columns[AlertRow]] = {
@@ -191,7 +193,7 @@ def silence(
     ],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read it.", show_default=False)],
     alert: Annotated[
-        int | None, typer.Option("--alert", metavar="ID", min=1, help="One alert.", show_default=False)
+        int | None, typer.Option("--alert", metavar="ID", min=1, max=MOST_BIGINT, help="One alert.", show_default=False)
     ] = None,
     dag_id: Annotated[str | None, typer.Option("--dag", metavar="DAG", help="A DAG.", show_default=False)] = None,
     tag: Annotated[
@@ -216,7 +218,9 @@ def silence(
 
 @app.command()
 def unsilence(
-    number: Annotated[int, typer.Argument(metavar="ID", min=1, help="Its number.", show_default=False)],
+    number: Annotated[
+        int, typer.Argument(metavar="ID", min=1, max=MOST_BIGINT, help="Its number.", show_default=False)
+    ],
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
