@@ -66,6 +66,7 @@ def test_one_instant_and_an_end() -> None:
         ({}, "one of cron, every and at, not none"),
         ({"cron": "* * * * *", "every": 1.0}, "not 2 of them"),
         ({"every": 0.0}, r"every 0\.1 seconds at most"),
+        ({"every": 1e308}, r"once in a hundred years at least, not every 1e\+308 seconds"),
         ({"every": -1.0}, "at most, not every -1"),
         ({"every": float("nan")}, "not every nan"),
         ({"every": float("inf")}, "not every inf"),

@@ -14,6 +14,7 @@ from aiosched import enqueue
 from aiosched.clock import FakeClock
 from aiosched.core.requests.job_terms import Fate, fate_of, start_of
 from aiosched.core.requests.requests import Trigger
+from aiosched.core.values.instants import LATEST
 from aiosched.core.values.states import RunState
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
@@ -151,6 +152,11 @@ async def test_a_request_that_contradicts_itself_is_refused_though_nothing_would
 
 
 # -- debounced requests
+
+
+@pytest.mark.parametrize("seconds", [1e12, 1e308])
+def test_a_debounce_beyond_the_calendar_waits_until_its_end(seconds: float) -> None:
+    assert start_of(Trigger(unique="k", debounce=seconds), NEW_YEAR) == LATEST
 
 
 async def test_a_debounced_request_moves_the_one_that_waits_and_the_last_conf_counts(it: Running) -> None:

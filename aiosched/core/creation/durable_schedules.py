@@ -18,6 +18,7 @@ from aiosched.core.timetables.trigger import DeltaTriggerTimetable
 from aiosched.errors import Refused
 
 LEAST_SECONDS: Final = 0.1
+_MOST_SECONDS: Final = 36_500 * 86_400.0
 MOST_AT_ONCE: Final = 100  # missed instants of one schedule that are caught up with in one pass
 _MOST_NAME: Final = 200
 _NAME: Final = re.compile(r"[A-Za-z0-9_.~:+-]+")  # it begins the ids of runs
@@ -86,6 +87,8 @@ def check_terms(name: str, terms: Terms) -> None:
             raise Refused(f"{instant.isoformat()} has no time zone.")
     if terms.every is not None and not LEAST_SECONDS <= terms.every < math.inf:
         raise Refused(f"A schedule runs every {LEAST_SECONDS} seconds at most, not every {terms.every}.")
+    if terms.every is not None and terms.every > _MOST_SECONDS:
+        raise Refused(f"A schedule runs once in a hundred years at least, not every {terms.every} seconds.")
     _ = terms.timetable
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum, auto
 from typing import Final
 
 from aiosched.core.graph.weights import MAX_WEIGHT, MIN_WEIGHT
 from aiosched.core.requests.requests import Trigger
-from aiosched.core.values.instants import stamp
+from aiosched.core.values.instants import later, stamp
 from aiosched.core.values.states import RUN_FINISHED, RunState
 from aiosched.errors import Refused
 
@@ -59,7 +59,7 @@ def start_of(request: Trigger, now: datetime) -> datetime | None:
             raise Refused(f"debounce needs a unique key, and goes with none of {', '.join(named)}.")
         if not (math.isfinite(request.debounce) and request.debounce >= 0):
             raise Refused(f"debounce: a number of seconds is needed, not {request.debounce}.")
-        start = now + timedelta(seconds=request.debounce)
+        start = later(now, request.debounce)
     if request.expires is not None and request.expires.tzinfo is None:
         raise Refused(f"expires: {request.expires.isoformat()} has no time zone.")
     if request.expires is not None and request.expires <= max(now, start or now):
