@@ -117,9 +117,30 @@ class Client(ListClient):
 
     # -- DAGs -------------------------------------------------------------------------------
 
-    def dags(self, *, pattern: str | None = None, stale: bool = False) -> AsyncIterator[DagResource]:
-        """DAGs by id; `pattern` is a glob."""
-        return self._pages(DagResource, "dags", {"pattern": pattern, "stale": stale})
+    def dags(
+        self,
+        *,
+        pattern: str | None = None,
+        stale: bool = False,
+        not_status: Sequence[str] = (),
+        not_last_state: Sequence[str] = (),
+        not_dag_id: Sequence[str] = (),
+        not_owner: Sequence[str] = (),
+        not_team: Sequence[str] = (),
+        not_tag: Sequence[str] = (),
+    ) -> AsyncIterator[DagResource]:
+        """DAGs by id; `pattern` is a glob. What has one of the values of a `not_…` is left out."""
+        params = {
+            "pattern": pattern,
+            "stale": stale,
+            "not_status": list(not_status),
+            "not_last_state": list(not_last_state),
+            "not_dag_id": list(not_dag_id),
+            "not_owner": list(not_owner),
+            "not_team": list(not_team),
+            "not_tag": list(not_tag),
+        }
+        return self._pages(DagResource, "dags", params)
 
     async def dag(self, dag_id: str) -> DagDetails:
         """One DAG."""

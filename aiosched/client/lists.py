@@ -42,13 +42,19 @@ class ListClient:
         ended_until: DayOrInstant | None = None,
         min_seconds: float | None = None,
         max_seconds: float | None = None,
+        not_state: Sequence[RunState | str] = (),
+        not_run_type: Sequence[RunType | str] = (),
+        not_dag_id: Sequence[str] = (),
+        not_owner: Sequence[str] = (),
+        not_team: Sequence[str] = (),
+        not_tag: Sequence[str] = (),
         order: RunOrder = "-run_after",
     ) -> AsyncIterator[RunResource]:
         """Runs, by default the newest `run_after` first.
 
         `since` and `until` filter by `run_after`; a `date` is that whole day, in the time zone of the DAG with
         `dag_id` (UTC without one), and a `datetime` that ends something is exclusive. Owner and tags (all of which
-        must match) are those of the DAG.
+        must match) are those of the DAG. What has one of the values of a `not_…` is left out.
         """
         params = {
             "dag_id": dag_id,
@@ -62,6 +68,12 @@ class ListClient:
             "ended_until": instant_text(ended_until),
             "min_seconds": min_seconds,
             "max_seconds": max_seconds,
+            "not_state": [str(s) for s in not_state],
+            "not_run_type": [str(t) for t in not_run_type],
+            "not_dag_id": list(not_dag_id),
+            "not_owner": list(not_owner),
+            "not_team": list(not_team),
+            "not_tag": list(not_tag),
             "order": order,
         }
         return self._pages(RunResource, "runs", params)
@@ -82,10 +94,18 @@ class ListClient:
         until: DayOrInstant | None = None,
         min_seconds: float | None = None,
         max_seconds: float | None = None,
+        not_state: Sequence[TaskState | str] = (),
+        not_run_type: Sequence[RunType | str] = (),
+        not_dag_id: Sequence[str] = (),
+        not_owner: Sequence[str] = (),
+        not_team: Sequence[str] = (),
+        not_tag: Sequence[str] = (),
+        not_operator: Sequence[str] = (),
+        not_pool: Sequence[str] = (),
     ) -> AsyncIterator[ListedInstance]:
         """Task instances of all DAGs, those of the newest runs first; `task_id` and `reason` are parts of the text.
 
-        `since` and `until` filter by the `run_after` of the runs, as in `runs`.
+        `since` and `until` filter by the `run_after` of the runs, and `not_…` leave out, as in `runs`.
         """
         params = {
             "dag_id": dag_id,
@@ -101,6 +121,14 @@ class ListClient:
             "until": instant_text(until),
             "min_seconds": min_seconds,
             "max_seconds": max_seconds,
+            "not_state": [str(s) for s in not_state],
+            "not_run_type": [str(t) for t in not_run_type],
+            "not_dag_id": list(not_dag_id),
+            "not_owner": list(not_owner),
+            "not_team": list(not_team),
+            "not_tag": list(not_tag),
+            "not_operator": list(not_operator),
+            "not_pool": list(not_pool),
         }
         return self._pages(ListedInstance, "task-instances", params)
 

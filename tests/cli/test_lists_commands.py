@@ -68,6 +68,20 @@ async def some_runs(db: Database) -> None:
 def test_runs_and_task_instances_are_listed_across_dags(on_db: Cli) -> None:
     on_db.work(some_runs)
 
+    for without in ("state=failed", "owner=ann", "tag=etl", "dag=sales", "type=manual"):
+        assert [row["run_id"] for row in on_db.json("runs", "list", "--not", without)] == ["r2"], without
+    assert [row["dag_id"] for row in on_db.json("dags", "list", "--not", "tag=etl")] == ["other"]
+    left = on_db.json("tasks", "instances", "--not", "state=failed", "--not", "pool=none")
+    assert [row["state"] for row in left] == ["upstream_failed"]
+    for without in ("owner=ann", "state=failed", "state=upstream_failed"):
+        assert len(on_db.json("tasks", "instances", "--not", without)) == (0 if without == "owner=ann" else 1)
+    for wrong, told in (
+        ("state=faild", "there is no such state; there are queued"),
+        ("pool=etl", "with one of the filters dag, owner, team, tag, state, type"),
+        ("state", "write FILTER=VALUE"),
+    ):
+        assert told in on_db("runs", "list", "--not", wrong, code=2).stderr
+
     assert [line[:4] for line in on_db.lines("runs", "list", "--since", "2026-11-20", "--type", "scheduled")] == [
         ["other", "r2", "running", "scheduled"]
     ]

@@ -37,6 +37,9 @@ async def test_a_run_is_made_awaited_and_shown(client: Client) -> None:
     assert (ended.state, ended.conf, ended.tasks) == ("success", {"day": 1}, {"success": 1})
     assert [one.task_id async for one in client.tasks("sales", run.run_id)] == ["load"]
     assert run.run_id in [one.run_id async for one in client.runs(dag_id="sales", state=["success"])]
+    assert [one async for one in client.runs(dag_id="sales", not_state=["success"])] == []
+    assert [one async for one in client.task_instances(dag_id="sales", not_operator=["nothing"], not_tag=["x"])]
+    assert [one async for one in client.dags(not_dag_id=["sales"])] == []
     assert [text async for text in client.log("sales", run.run_id, "load")] == []
 
 

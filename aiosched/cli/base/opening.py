@@ -52,6 +52,12 @@ def list_path(page: str, wanted: WantedRuns, **others: str | float | Collection[
         "longer": wanted.min_seconds,
         "shorter": wanted.max_seconds,
         "order": "-end_date" if wanted.ended_since else None,
+        "not_state": wanted.without.states,
+        "not_run_type": wanted.without.run_types,
+        "not_dag_id": wanted.without.dag_ids,
+        "not_owner": wanted.without.owners,
+        "not_team": wanted.without.teams,
+        "not_tag": wanted.without.tags,
     }
     given = {name: value for name, value in {**filters, **others}.items() if value not in (None, "")}
     query = urlencode(given, doseq=True)

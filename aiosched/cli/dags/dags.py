@@ -85,14 +85,17 @@ def list_(
     tag: lists.OfTag = None,
     owner: lists.OfOwner = None,
     team: lists.OfTeam = None,
+    without: lists.Without_ = None,
     stale: Annotated[bool, typer.Option("--stale", help="Include DAGs whose file is gone.")] = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """List DAGs with their state, schedule and next run."""
     filters = _filters(pattern, tag, owner, team, stale=stale)
+    filters["without"] = lists.read_without(without, {**lists.OF_DAGS, "state": "states"})
     rows = with_database(dsn, lambda db: _every_page(db, filters))
-    empty = f"no DAG matches {pattern}" if pattern else "no such DAGs" if tag or owner or team else "no DAGs yet"
+    is_filtered = tag or owner or team or without
+    empty = f"no DAG matches {pattern}" if pattern else "no such DAGs" if is_filtered else "no DAGs yet"
     show_list(rows, _COLUMNS, output, empty=empty)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -20,6 +22,7 @@ from aiosched.core.values.states import RunState, RunType, TaskState
 if TYPE_CHECKING:
     from aiosched.db.lists.chosen import RunOrder, WantedRuns
     from aiosched.db.lists.instance_lists import InstanceKey, InstanceRow, WantedInstances
+    from aiosched.db.lists.of_dags import Without
     from aiosched.db.queries.queries import RunRow
     from aiosched.db.server.engine import Database
 
@@ -38,6 +41,14 @@ OfTeam = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Only
 OfTag = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="TAG", help="Only of DAGs with this tag; repeated: with all."),
+]
+Without_ = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--not",
+        metavar="FILTER=VALUE",
+        help="Leave out what has this value, such as state=success or owner=ann; may be repeated.",
+    ),
 ]
 Since = Annotated[
     str | None, typer.Option("--since", metavar="T", help=f"Only of runs due (run after) since then: {_WHEN}")
@@ -111,6 +122,27 @@ def read_when(text: str | None, option: str, now: datetime) -> DayOrInstant | No
         raise UsageProblem(out_of_calendar(option, text)) from None
 
 
+OF_DAGS: Final = {"dag": "dag_ids", "owner": "owners", "team": "teams", "tag": "tags"}
+_OF_RUNS: Final = {**OF_DAGS, "state": "states", "type": "run_types"}
+_OF_INSTANCES: Final = {"state": "states", "operator": "operators", "pool": "pools"}
+
+
+def read_without(given: Collection[str] | None, fields: Mapping[str, str], states: type[StrEnum] = RunState) -> Without:
+    """What `--not FILTER=VALUE` leaves out; `fields` are those of the list. Raises UsageProblem."""
+    from aiosched.db.lists.of_dags import Without
+
+    found: dict[str, list[str]] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if name not in fields or not equals or not value:
+            raise UsageProblem(f"--not {text}: write FILTER=VALUE, with one of the filters {', '.join(fields)}.")
+        known = [str(each) for each in (states if name == "state" else RunType if name == "type" else ())]
+        if known and value not in known:
+            raise UsageProblem(f"--not {text}: there is no such {name}; there are {', '.join(known)}.")
+        found.setdefault(fields[name], []).append(value)
+    return Without(**{field: tuple(values) for field, values in found.items()})
+
+
 def wanted_runs(
     dag_id: str | None,
     states: Collection[RunState] | None,
@@ -122,6 +154,7 @@ def wanted_runs(
     ended_since: str | None = None,
     longer_than: str | None = None,
     shorter_than: str | None = None,
+    without: Collection[str] | None = None,
 ) -> WantedRuns:
     """The runs that options name. Raises UsageProblem."""
     from aiosched.db.lists.chosen import WantedRuns
@@ -141,6 +174,7 @@ def wanted_runs(
         ended_since=read_when(ended_since, "--ended-since", now),
         min_seconds=None if longer_than is None else read_length(longer_than, "--longer-than"),
         max_seconds=None if shorter_than is None else read_length(shorter_than, "--shorter-than"),
+        without=read_without(without, _OF_RUNS),
     )
 
 
@@ -158,13 +192,19 @@ def wanted_instances(
     until: str | None,
     longer_than: str | None,
     shorter_than: str | None,
+    without: Collection[str] | None = None,
 ) -> WantedInstances:
     """The task instances that options name. Raises UsageProblem."""
     from aiosched.db.lists.instance_lists import WantedInstances
+    from aiosched.db.lists.of_dags import Without
 
     lengths = wanted_runs(None, None, longer_than=longer_than, shorter_than=shorter_than)
+    left_out = read_without(without, {**_OF_RUNS, **_OF_INSTANCES}, TaskState)
     return WantedInstances(
-        runs=wanted_runs(dag_id, None, types, owner, tags, since, until),
+        runs=replace(
+            wanted_runs(dag_id, None, types, owner, tags, since, until),
+            without=replace(left_out, states=(), operators=(), pools=()),
+        ),
         states=tuple(states or ()),
         task_id=task,
         operators=() if operator is None else (operator,),
@@ -172,6 +212,7 @@ def wanted_instances(
         min_seconds=lengths.min_seconds,
         max_seconds=lengths.max_seconds,
         reason=error,
+        without=Without(states=left_out.states, operators=left_out.operators, pools=left_out.pools),
     )
 
 
@@ -211,6 +252,7 @@ def list_instances(
     until: Until = None,
     longer_than: LongerThan = None,
     shorter_than: ShorterThan = None,
+    without: Without_ = None,
     limit: Limit = 25,
     open_: Open = False,
     dsn: Dsn = None,
@@ -218,7 +260,7 @@ def list_instances(
 ) -> None:
     """List task instances of all DAGs, those of the newest runs (by run after) first."""
     wanted = wanted_instances(
-        dag, state, type_, owner, tag, task, operator, pool, error, since, until, longer_than, shorter_than
+        dag, state, type_, owner, tag, task, operator, pool, error, since, until, longer_than, shorter_than, without
     )
     rows = with_database(dsn, lambda db: read_instances(db, wanted, limit + 1))
     show_list(rows[:limit], INSTANCE_COLUMNS, output, empty="no such task instances")
@@ -227,7 +269,12 @@ def list_instances(
     if open_:
         filters = {"task_id": task, "operator": operator, "pool": pool, "reason": error}
         lengths = {"longer": wanted.min_seconds, "shorter": wanted.max_seconds}
-        open_page(dsn, list_path("task-instances", wanted.runs, state=wanted.states, **filters, **lengths))
+        left_out = {
+            "not_state": wanted.without.states,
+            "not_operator": wanted.without.operators,
+            "not_pool": wanted.without.pools,
+        }
+        open_page(dsn, list_path("task-instances", wanted.runs, state=wanted.states, **filters, **lengths, **left_out))
 
 
 async def read_instances(db: Database, wanted: WantedInstances, limit: int) -> list[InstanceRow]:

@@ -53,13 +53,16 @@ def list_(
     ended_since: lists.EndedSince = None,
     longer_than: lists.LongerThan = None,
     shorter_than: lists.ShorterThan = None,
+    without: lists.Without_ = None,
     limit: Limit = 25,
     open_: Open = False,
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
     """List runs, those with the newest RUN AFTER first; with --ended-since those that ended last."""
-    wanted = lists.wanted_runs(dag, state, type_, owner, tag, since, until, ended_since, longer_than, shorter_than)
+    wanted = lists.wanted_runs(
+        dag, state, type_, owner, tag, since, until, ended_since, longer_than, shorter_than, without
+    )
     lists.show_runs(wanted, limit, dsn, output)
     if open_:
         open_page(dsn, list_path("runs", wanted))
