@@ -42,7 +42,8 @@ CHROMIUM: Final = (
 )
 SCREENSHOTS: Final = os.environ.get("AIOSCHED_SCREENSHOTS")
 AXE: Final = HERE / "vendor" / "axe.min.js"
-LOOKS: Final = (("light", 1440), ("dark", 1440), ("dark", 390), ("light", 390))
+LOOKS: Final = (("light", 1440), ("dark", 1440), ("dark", 1920), ("light", 1920), ("light", 390), ("dark", 390))
+NARROW_DESK: Final = 1280  # px: a laptop, where only the width is looked at
 # What sticks out on the right, but for what scrolls in a box of its own; two frames later: charts follow their boxes.
 _SIDEWAYS: Final = """async () => {
     for (const _ of "12") await new Promise(requestAnimationFrame);
@@ -268,8 +269,10 @@ class Tab:
         assert await self.page.evaluate(_SIDEWAYS) == "", where
 
     async def looks_well(self, name: str) -> None:
-        """In both themes and at both widths nothing sticks out, and axe has nothing to say; a picture of each."""
+        """In both themes and at each width nothing sticks out, and axe has nothing to say; a picture of each."""
         page = self.page
+        await page.set_viewport_size({"width": NARROW_DESK, "height": 900})
+        await self.fits(name, NARROW_DESK)
         for theme, width in LOOKS:
             await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
             await page.set_viewport_size({"width": width, "height": 900})

@@ -1,7 +1,7 @@
 """A walk over every page: nothing sticks out, axe finds nothing serious, the console is silent, a picture of each.
 
 The pages are those of the navigation and their tabs, and the tabs of a DAG, a run, a task and an asset; a page that is
-added there is walked without a word here. Each is opened once and looked at in both themes and at both widths.
+added there is walked without a word here. Each is opened once and looked at in both themes and at each width.
 """
 
 from __future__ import annotations
