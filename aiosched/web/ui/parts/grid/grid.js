@@ -151,7 +151,8 @@ function useScene(grid, focused, anchor) {
 }
 
 /**
- * The focused run and task, written to the query string after a short delay; at first that task in the newest run, or the last failure.
+ * The focused run and task, written to the query string after a short delay; at first the task of the address in the
+ * newest run, or the last failure.
  * @param {Api["Grid"]} grid
  */
 function useFocus(grid) {
