@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ TOOLS: Final = ROOT / "tools" / "ui"
 MODULES: Final = [path for path in sorted(UI.rglob("*.js")) if UI / "vendor" not in path.parents]
 NODE: Final = shutil.which("node")
 WIDTH: Final = 120
+OWN_SIZE: Final = re.compile(r"(?:font-size|font): *[\d.]+(?:px|pt|rem)[^;]*")
 
 needs_tools = pytest.mark.skipif(
     NODE is None or not (TOOLS / "node_modules").is_dir(),
@@ -80,3 +82,9 @@ def test_types_and_libraries_have_one_version() -> None:
     assert {name: version for name, version in wanted.items() if name in shipped} == {
         name: version for name, version in shipped.items() if name in wanted
     }
+
+
+def test_sizes_of_text_are_those_of_the_type_scale() -> None:
+    styles = [path for path in (UI / "css").glob("*.css") if path.name != "variables.css"]
+    own = [f"{path.name}: {found}" for path in styles for found in OWN_SIZE.findall(path.read_text(encoding="utf-8"))]
+    assert not own, "docs/ui-style.md names the variables"
