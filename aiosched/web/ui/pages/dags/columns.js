@@ -220,7 +220,7 @@ function Bars({ dagId, runs }) {
             class=${run.state}
             href=${href(path("dags", dagId, "runs", run.run_id))}
             title=${words}
-            aria-label=${words}
+            aria-label=${`Run of ${dagId}: ${words}`}
             tabindex=${i === shown.length - 1 ? 0 : -1}
             style=${{
               "--c": `var(--state-${run.state})`,

@@ -5,7 +5,7 @@ import { useKey } from "../../lib/keys.js";
 import { query, setQuery } from "../../lib/router.js";
 import { useCanvas, useFirstPaint, useTooltip } from "../canvas.js";
 import { foldedGroups } from "./folding.js";
-import { bringIntoView, keyListener, nearest, openPlace, placeWords, pointerListeners } from "./moving.js";
+import { bringIntoView, keyListener, nearest, openPlace, placeSentence, pointerListeners } from "./moving.js";
 import { paintGrid } from "./painting.js";
 import { COLUMN, HEAD, ROW, namesWidth, placeOf, rangeOf, selectionOf } from "./scene.js";
 import { Selected } from "./selected.js";
@@ -196,7 +196,7 @@ function FocusedCell({ scene }) {
         aria-colindex=${place ? place.column + 1 : 1}
         aria-selected=${place ? "true" : "false"}
       >
-        ${place ? placeWords(scene, place).join(", ") : "Use the arrow keys"}
+        ${place ? placeSentence(scene, place) : "Use the arrow keys to go through runs and tasks."}
       </div>
     </div>
   `;

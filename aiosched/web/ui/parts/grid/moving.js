@@ -37,6 +37,20 @@ export function placeWords({ grid, rows }, { row, column }) {
 }
 
 /**
+ * The same as a sentence, for screen readers.
+ * @param {Scene} scene
+ * @param {Place} place
+ */
+export function placeSentence({ grid, rows }, { row, column }) {
+  const run = grid.runs[column];
+  const named = `${instant(runLabel(run))} (${run.run_id})`;
+  if (row < 0) return `Run of ${named}: ${runWords(run).join(", ")}.`;
+  const { id, kind, index } = rows[row];
+  const what = kind === "group" ? "Group" : "Task";
+  return `${what} ${id}, ${cellWords(grid.cells[column][index])}, in the run of ${named}.`;
+}
+
+/**
  * Open the page of a place; a group is folded instead.
  * @param {string} dagId
  * @param {Scene} scene
