@@ -117,3 +117,37 @@ async def test_the_catalogue_has_groups_owners_and_what_the_last_events_say(serv
     finally:
         await conn.execute("DELETE FROM asset WHERE name = 'paid'")
         await conn.close()
+
+
+async def test_missing_partitions_are_seen_in_a_grid_of_dates_and_chosen(service: Service, tab: Tab) -> None:
+    conn = await asyncpg.connect(service.dsn)
+    try:
+        await conn.execute("INSERT INTO asset (name, uri) VALUES ('daily', 'x'), ('regional', 'x')")
+        await conn.execute(
+            "INSERT INTO asset_event (asset_id, timestamp, partition_key)"
+            " SELECT a.id, now(), k.key FROM asset AS a JOIN (VALUES ('daily', '2026-02-27'), ('daily', '2026-03-02'),"
+            " ('regional', 'us'), ('regional', '2026-02-30')) AS k (name, key) USING (name)"
+        )
+        await conn.execute(
+            "INSERT INTO asset_reference (dag_id, role, kind, name, task_id, uri)"
+            " VALUES ('making', 'outlet', 'asset', 'daily', 't', 'x')"
+        )
+        page = await tab.open("/assets/daily", width=1440)
+        grid = page.get_by_role("group", name="Partitions")
+        await expect(grid.get_by_role("button")).to_have_text(["01", "02", "27", "28"])
+        await expect(grid.get_by_role("button", name=re.compile("2026-03-01: missing"))).to_be_visible()
+        await tab.looks_well("partitions-of-an-asset")
+        await page.get_by_role("button", name="Choose missing and failed").click()
+        await grid.get_by_role("button", name=re.compile("2026-03-02: made")).click()
+        await page.get_by_role("button", name="Run 3 partitions …").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("2026-02-28, 2026-03-01, 2026-03-02")
+        await dialog.get_by_role("button", name="Run").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("has no partitions")
+
+        await page.goto(tab.url + "/assets/regional")
+        await expect(grid.get_by_role("button")).to_have_text(["2026-02-30", "us"])
+    finally:
+        await conn.execute("DELETE FROM asset_reference WHERE name = 'daily'")
+        await conn.execute("DELETE FROM asset WHERE name IN ('daily', 'regional')")
+        await conn.close()

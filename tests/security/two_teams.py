@@ -85,7 +85,7 @@ class SeededTeam:
             return {"dag_id": self.of("etl")}
         if path == "/teams/{team}/folders":
             return {"folder": self.marker}
-        if path in ("/asset", "/asset-events"):
+        if path in ("/asset", "/asset-events", "/asset-partitions"):
             return {"name": self.of("orders")}
         if path == "/dags/{dag_id}/versions/{number}/module":
             return {"name": self.of("module.py")}
@@ -184,8 +184,8 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
                                                    "kind": "asset", "uri": f"s3://{of('orders')}"})  # fmt: skip
         await conn.execute(
             "INSERT INTO asset_event (asset_id, timestamp, source_dag_id, source_run_id, source_task_index, "
-            "source_map_index, extra) VALUES ($1, $2, $3, $4, 0, -1, $5::json)",
-            asset, NOON, dag_id, team.run, json.dumps({"who": of("extra")}),
+            "source_map_index, extra, partition_key) VALUES ($1, $2, $3, $4, 0, -1, $5::json, $6)",
+            asset, NOON, dag_id, team.run, json.dumps({"who": of("extra")}), of("key"),
         )  # fmt: skip
         rule = {"name": of("rule"), "kind": "run_failed", "notifier": "n", "dags": [dag_id]}
         rule_id = await insert(conn, "alert_rule", rule, returning="id")

@@ -160,6 +160,7 @@ PATHS: Final = (
     "assets",
     "asset?name=asset1",
     "asset-events?name=asset1",
+    "asset-partitions?name=asset1",
     "assets/asset1",
     "assets/asset1/events",
     "assets?freshness=late",

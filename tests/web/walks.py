@@ -28,6 +28,7 @@ NAMES = {"pools": POOL, "dags": SCHEDULE, "alert-rules": "rule", "users": "ann"}
 QUERIES = {
     "/api/v1/asset": f"?name={ASSET}",
     "/api/v1/asset-events": f"?name={ASSET}",
+    "/api/v1/asset-partitions": f"?name={ASSET}",
     "/api/v1/dag-statistics": f"?dag_id={DAG}",
     "/api/v1/dags/{dag_id}/graph": f"?run={RUN}",
     "/api/v1/dags/{dag_id}/versions/{number}/module": f"?name={MODULE}",

@@ -12,7 +12,7 @@ from pydantic import BaseModel, StringConstraints
 
 from aiosched.core.assets.freshness import Freshness
 from aiosched.core.requests.requests import EmitAsset
-from aiosched.db.queries import asset_queries
+from aiosched.db.queries import asset_queries, partition_queries
 from aiosched.web.api.base.bodies import request_of, with_options
 from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
@@ -69,6 +69,28 @@ class AssetEventResource(Resource):
     task_id: str | None
     map_index: int | None
     partition_key: str | None
+
+
+class PartitionResource(Resource):
+    """A partition of an asset, its newest event, and the newest run of a producer about it (`state` is the run's).
+
+    `is_made`: it was produced, and no later run has failed or goes on.
+    """
+
+    key: str
+    last_event_at: Instant | None
+    events: int
+    dag_id: str | None
+    run_id: str | None
+    state: str | None
+    is_made: bool
+
+
+class PartitionsResource(Resource):
+    """The partitions of an asset by key; not `is_complete`: there are older events or runs than were looked at."""
+
+    partitions: list[PartitionResource]
+    is_complete: bool
 
 
 @with_options(EmitAsset, without=("name",))
@@ -155,6 +177,18 @@ async def get_asset(request_client: TheRequestClient, visible: TheVisible, name:
     return AssetResource.model_validate(
         await asset_queries.get_asset(request_client.db, name, now=now, seen=visible.dags)
     )
+
+
+@router.get("/asset-partitions")
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def list_asset_partitions(
+    request_client: TheRequestClient, visible: TheVisible, name: AssetName
+) -> PartitionsResource:
+    """The partitions of an asset, as its newest 10,000 events and the newest 1,000 runs of each producer tell."""
+    db = request_client.db
+    asset = await asset_queries.get_asset(db, name, now=request_client.clock.now(), seen=visible.dags)
+    found = await partition_queries.partitions_of(db, name, asset.producers, seen=visible.dags)
+    return PartitionsResource.model_validate(found)
 
 
 @router.get("/asset-events")

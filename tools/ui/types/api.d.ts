@@ -1385,6 +1385,25 @@ export interface components {
       fix?: string | null;
       status: components["schemas"]["Status"];
     };
+    /**
+     * @description A partition of an asset, its newest event, and the newest run of a producer about it (`state` is the run's).
+     *
+     *     `is_made`: it was produced, and no later run has failed or goes on.
+     */
+    PartitionResource: {
+      dag_id: string | null;
+      events: number;
+      is_made: boolean;
+      key: string;
+      last_event_at: string | null;
+      run_id: string | null;
+      state: string | null;
+    };
+    /** @description The partitions of an asset by key; not `is_complete`: there are older events or runs than were looked at. */
+    PartitionsResource: {
+      is_complete: boolean;
+      partitions: components["schemas"]["PartitionResource"][];
+    };
     /** @description What happens to a date: its run is created, run again, or left alone. */
     PlannedDate: {
       fate: string;

@@ -15,6 +15,7 @@ import { Value } from "../../parts/json.js";
 import { Table } from "../../parts/table.js";
 import { LineageCard } from "./lineage.js";
 import { Group, KINDS, dags } from "./links.js";
+import { Partitions } from "./partitions.js";
 
 /** @param {{ asset: string }} props */
 export function AssetPage({ asset }) {
@@ -68,6 +69,7 @@ export function AssetPage({ asset }) {
               />
             <//>
             <${LastEvent} event=${events.items.value[0]} before=${events.items.value[1]} />
+            <${Partitions} asset=${a} />
             <${Events} list=${events} />
             <${LineageCard} around=${asset} />
             ${made && html`<${TriggerDialog} dagId=${made} onClose=${() => setMade(null)} onDone=${reload} />`}
