@@ -58,8 +58,13 @@ function AssetList() {
         </span>
       `,
     },
-    { head: "Group", width: 120, cell: (a) => html`<${Group} of=${a} />` },
-    { head: "Owners", width: 120, cell: (a) => a.owners.join(", ") || html`<span class="faint">–</span>` },
+    { head: "Group", width: 100, least: 1000, cell: (a) => html`<${Group} of=${a} />` },
+    {
+      head: "Owners",
+      width: 100,
+      least: 1000,
+      cell: (a) => a.owners.join(", ") || html`<span class="faint">–</span>`,
+    },
     {
       head: "URI",
       cell: (a) => html`
