@@ -79,3 +79,24 @@ async def test_a_dialog_keeps_the_rows_that_were_selected_when_it_was_opened(ser
     await expect(page.get_by_text("Done: note 2 runs.")).to_be_visible()
     for run_id in ("kept-1", "kept-2"):
         assert (await service.api("GET", f"dags/troubled/runs/{run_id}"))["note"] == "looked at"
+
+
+async def test_a_note_that_somebody_has_written_meanwhile_is_shown_beside_ones_own(service: Service, tab: Tab) -> None:
+    run = (await service.api("POST", "dags/troubled/runs", json={}))["run_id"]
+    place = f"dags/troubled/runs/{run}/note"
+    await service.api("PUT", place, json={"note": ""})
+    page = await tab.open(f"/dags/troubled/runs/{run}")
+    await page.get_by_role("button", name="Add note").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("What others should know").fill("mine")
+    await service.api("PUT", place, json={"note": "theirs"})
+
+    await dialog.get_by_role("button", name="Save").click()
+    beside = dialog.get_by_role("group", name="Stored meanwhile")
+    await expect(beside.get_by_role("cell")).to_have_text(["theirs", "mine"])
+    await dialog.get_by_role("button", name="Save").click()
+
+    await expect(dialog).to_be_hidden()
+    assert (await service.api("GET", f"dags/troubled/runs/{run}"))["note"] == "mine"
+    tab.expected.append("409")
+    await service.api("PUT", place, json={"note": ""})
