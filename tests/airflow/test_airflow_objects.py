@@ -94,6 +94,8 @@ def test_a_session_is_passed_on_and_refuses_queries() -> None:
     assert ask("x", session=3) == 3
     with pytest.raises(Refused, match=r"DagRun\.find"), ask("x") as session:
         session.query("anything")
+    with pytest.raises(Refused, match=r"Variable\.get"):
+        sessions.engine.raw_connection()
 
 
 def test_what_is_not_set_differs_from_none() -> None:

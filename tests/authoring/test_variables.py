@@ -18,6 +18,8 @@ from uuid import UUID
 import pytest
 
 from aiosched import BaseHook, BaseOperator, Connection, Variable
+from aiosched.airflow.objects.sessions import NoSession
+from aiosched.airflow.objects.variables import Variable as AirflowVariable
 from aiosched.authoring.dag.loader import load_file
 from aiosched.authoring.runtime.context import current_context
 from aiosched.authoring.runtime.lookups import answering
@@ -43,7 +45,8 @@ class Stored(FakeServices):
             self.variables[asked["set"]] = asked["value"]
             return "{}"
         if "delete" in asked:
-            del self.variables[asked["delete"]]
+            if self.variables.pop(asked["delete"], None) is None:
+                raise NotFound("There is no such variable.")
             return "{}"
         known: dict[str, Any] = self.variables if name == "variable" else self.connections
         return json.dumps({"value": known.get(asked["get"])})
@@ -151,6 +154,20 @@ def test_a_task_sets_and_deletes(in_a_task: Stored) -> None:
     Variable.delete("gone")
 
     assert in_a_task.variables == {"cursor": "5", "limits": '{"cpu": 2}'}
+
+
+def test_airflows_changes_of_variables_may_have_a_session(in_a_task: Stored) -> None:
+    session = NoSession()
+
+    AirflowVariable.set("cursor", 5, session=session)
+    AirflowVariable.set("limits", {"cpu": 2}, None, True, session)
+    AirflowVariable.update("cursor", 6, session=session)
+
+    assert in_a_task.variables == {"cursor": "6", "limits": '{"cpu": 2}'}
+    assert [AirflowVariable.delete(key, session=session) for key in ("cursor", "nowhere")] == [1, 0]
+    assert AirflowVariable.get("limits", deserialize_json=True) == {"cpu": 2}
+    with pytest.raises(KeyError):
+        AirflowVariable.update("nowhere", 1)
 
 
 @pytest.mark.parametrize("key", ["a\0b", "a\ud800b", "a\nb"])

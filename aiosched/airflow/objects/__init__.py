@@ -6,5 +6,5 @@ contexts.py, scripts.py, timeouts.py   what operators do with functions      lin
 providers_manager.py                   what the installed providers have      resumable.py    jobs that outlive a try
 basic_hooks.py                         HTTP, SQLite, SMTP without a provider package
 object_storage.py                      paths whose library may be missing
-sessions.py, models.py                 a read-only face of the database
+sessions.py, models.py, variables.py   a read-only face of the database; changes of variables that are given a session
 """

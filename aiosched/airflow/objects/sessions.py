@@ -43,7 +43,7 @@ class NoSession:
     def expunge_all(self) -> None:
         """Nothing is loaded."""
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _refuse(self: object, *args: Any, **kwargs: Any) -> NoReturn:
         raise Refused(
             "There is no Airflow database behind this session, and tasks never write to aiosched's. To read, use "
             "DagRun.find(dag_id=…, run_id=…), ti.get_task_states(…), Variable.get(…) or Connection.get(…); to change "
@@ -51,6 +51,18 @@ class NoSession:
         )
 
     add = add_all = delete = execute = get = merge = query = refresh = scalar = scalars = _refuse
+
+
+class NoEngine:
+    """`settings.engine`, which tests replace; it connects to nothing."""
+
+    begin = connect = execute = raw_connection = NoSession._refuse
+
+    def dispose(self) -> None:
+        """Nothing is open."""
+
+
+engine: Final = NoEngine()
 
 
 @contextlib.contextmanager
