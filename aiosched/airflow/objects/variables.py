@@ -24,7 +24,7 @@ class Variable(variables.Variable):
         variables.Variable.update(key, value, serialize_json)
 
     @staticmethod
-    def delete(key: str, session: object = None) -> int:
+    def delete(key: str, session: object = None) -> int:  # type: ignore[override] # as in Airflow
         """Delete a variable from the database; returns how many there were."""
         try:
             variables.Variable.delete(key)
