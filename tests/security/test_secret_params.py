@@ -163,6 +163,7 @@ async def live(scheduler: Scheduler) -> AsyncIterator[httpx2.AsyncClient]:
 
 PLACES = {
     "dag_id": "secretive", "run": "r1", "task_id": "use", "number": "1", "other": "1", "try_number": "1", "key": "k",
+    "conn_id": "c",
 }  # fmt: skip
 QUERIES = {"/api/v1/dag-statistics": "?dag_id=secretive", "/api/v1/dags/{dag_id}/graph": "?run=r1"}
 V2 = (
