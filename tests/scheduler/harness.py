@@ -64,8 +64,6 @@ __all__ = [
 
 _PAUSE = 0.01  # seconds between two sessions, however many have failed in a row
 
-_DECIDING = ("creation", "evaluation", "enqueueing", "notifications")  # the loops whose passes start or end something
-
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # where the clock fixture stands
 
 
@@ -188,7 +186,6 @@ class Running:
             "runs to evaluate": cache.work.to_evaluate,
             "task instances of new runs": cache.work.incomplete and not session.membership.draining,
             "a wake-up of a loop": any(wakeup.is_set for wakeup in session.wakeups.all),
-            "a pass of a loop": not all(getattr(session.wakeups, name).is_resting for name in _DECIDING),
         }
         return ", ".join(what for what, is_so in busy.items() if is_so)
 

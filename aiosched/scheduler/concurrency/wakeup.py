@@ -26,7 +26,6 @@ class Wakeup:
     stopping: bool = False
     awake: asyncio.Event = field(default_factory=asyncio.Event)  # set by `wake`, and at the end of a rest
     is_set: bool = False  # `wake` was called since the last pass began
-    is_resting: bool = False  # no pass is under way
 
     def wake(self) -> None:
         if not self.is_set:
@@ -45,11 +44,9 @@ class Wakeup:
     async def rest(self, seconds: float | None) -> None:
         """Return when woken, or after `seconds` (None: only when woken)."""
         alarm = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.awake.set)
-        self.is_resting = True
         try:
             await self.awake.wait()
         finally:
-            self.is_resting = False
             if alarm is not None:
                 alarm.cancel()
 
