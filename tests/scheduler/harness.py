@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -127,6 +127,7 @@ class Running:
     clock: FakeClock
     db: Database  # the test's own connections
     events: list[SchedulerEvent] = field(default_factory=list)
+    executors: Sequence[ScriptedExecutor] = ()  # with those beside the default one
 
     @property
     def session(self) -> Session:
@@ -180,6 +181,7 @@ class Running:
             "ownership lock": session.locks.ownership.locked(),
             "the journal commits": session.env.journal.is_busy or session.cache.unstored.storing is not None,
             "the writer commits": session.env.side_journal.is_busy,
+            "scripts of attempts": sum(executor.to_play for executor in self.executors),
             "reports": attempts.reports or attempts.callbacks.reports,
             "callbacks": to_deliver(session),
             "runs to store": cache.unstored.dirty or cache.unstored.pending.effects.finished,
@@ -424,7 +426,7 @@ async def running(
                 count_statements=count_statements,
             )
             await scheduler.start()
-            it = Running(scheduler, executor, clock, db, events)
+            it = Running(scheduler, executor, clock, db, events, [executor, *(others or {}).values()])
             try:
                 if settle:
                     await it.settled()

@@ -42,6 +42,7 @@ class ScriptedExecutor:
         self.clock, self.slots, self.async_slots, self.script = clock, slots, async_slots, script
         self.on_submit: Callable[[Sequence[Attempt]], None] = lambda attempts: None
         self.submitted: list[Attempt] = []
+        self.to_play = 0  # attempts whose script is called in the loop's next turn
         self.running: dict[AttemptKey, Attempt] = {}
         self.triggers: dict[AttemptKey, Attempt] = {}  # that wait now, and the callbacks that run: without slots
         self.callbacks: dict[AttemptKey, Attempt] = {}
@@ -74,9 +75,11 @@ class ScriptedExecutor:
             self.submitted.append(attempt)
             self.running[attempt.key] = attempt
             if self.script is not None:
+                self.to_play += 1
                 self._loop.call_soon(self._play, self.script, attempt)
 
     def _play(self, script: Callable[[ScriptedExecutor, Attempt], None], attempt: Attempt) -> None:
+        self.to_play -= 1
         if attempt.key in self.running:
             script(self, attempt)
 

@@ -9,9 +9,9 @@ import pytest
 
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec, TaskSpec
-from aiosched.db.statements import inbox
+from aiosched.db.statements import inbox, journal
 from aiosched.scheduler.partitions import recounting
-from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, dag, running, task
+from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
 
 HOUR = timedelta(hours=1)
 
@@ -400,3 +400,33 @@ async def test_a_pool_that_somebody_else_filled_is_not_exceeded(
 
         assert len(it.executor.running) == 1
         assert await waiting_reasons(it, "s") == {"pool 'etl': needs 1 slot, 0 of 2 open"}
+
+
+# -- chains side by side -------------------------------------------------------------------------
+
+
+async def test_chains_that_have_lost_step_share_commits_again(
+    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of them end a task while the commit of the others is under way: from then on they could take turns."""
+    specs, write = [chain(f"d{number}", 20) for number in range(8)], journal.write
+    async with running(dsn, clock, *specs) as it:
+        for spec in specs:
+            await it.trigger(spec.dag_id)
+        late = list(it.executor.running.values())
+        now = [late.pop() for _ in range(4)]
+
+        async def write_meanwhile(*args: Any) -> Any:
+            while late:
+                it.executor.succeed(late.pop())
+            return await write(*args)
+
+        monkeypatch.setattr(journal, "write", write_meanwhile)
+        it.executor.script = succeeding
+        before = it.session.env.metrics.journal_batch.count
+        for attempt in now:
+            it.executor.succeed(attempt)
+        await it.settled()
+
+        assert len(it.executor.submitted) == 8 * 20
+        assert it.session.env.metrics.journal_batch.count - before < 20 + 5

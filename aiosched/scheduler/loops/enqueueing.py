@@ -8,6 +8,7 @@ Source: docs/architecture.md, "The loop"; the semantics reference, section 17.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Iterable
@@ -29,7 +30,13 @@ _SHORTLY: Final = 0.001  # seconds; a clock may be that much behind the database
 
 
 async def enqueue(session: Session) -> float | None:
-    """One pass; returns how long to rest unless woken."""
+    """One pass; returns how long to rest unless woken.
+
+    The evaluation applies reports that have arrived first: so what ends at the same time is one commit, and chains side
+    by side keep step instead of taking turns.
+    """
+    if session.env.attempts.reports:
+        await asyncio.sleep(0)
     cache, work = session.cache, session.cache.work
     is_due = bool(work.used_up) and _allow_starts(session)
     has_work = cache.unstored.is_waiting or work.room_changed or is_due
