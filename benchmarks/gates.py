@@ -43,7 +43,7 @@ class Gate:
 
 GATES: Final = (
     Gate(Shape("parallel-200x10", 200, 10, ()), "inline", "async", calls=150, blocks=37),
-    Gate(Shape("chain-300", 1, 300, linear(300)), "inline", "async", calls=260, blocks=41),
+    Gate(Shape("chain-300", 1, 300, linear(300)), "inline", "async", calls=272, blocks=41),
     Gate(Shape("linear-20x10", 20, 10, linear(10)), "local", "sync", calls=195, blocks=12, lead=4.0),
 )
 
