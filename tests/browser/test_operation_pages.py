@@ -232,8 +232,9 @@ async def test_the_requests_tell_who_asked_for_what_and_are_filtered(service: Se
     await expect(row).to_contain_text("applied")
     await row.get_by_text("Details", exact=True).click()
     await expect(row).to_contain_text('"run_id": "')
+    applied = page.get_by_role("row").filter(has_text="applied")
     await tab.filter("Outcome", "refused")
-    await expect(page.get_by_text("No matching requests")).to_be_visible()
+    await expect(applied).to_have_count(0)
 
 
 async def test_the_audit_log_tells_who_did_what_and_is_filtered(service: Service, tab: Tab) -> None:
@@ -245,7 +246,7 @@ async def test_the_audit_log_tells_who_did_what_and_is_filtered(service: Service
     await row.get_by_text("Details", exact=True).click()
     await expect(row).to_contain_text('"run_id": "audited"')
     await tab.filter("Result", "refused")
-    await expect(page.get_by_text("No matching entries")).to_be_visible()
+    await expect(row).to_have_count(0)
 
 
 async def test_a_request_that_waits_is_withdrawn(service: Service, tab: Tab) -> None:
