@@ -72,6 +72,7 @@ async def serving(
         env=environment | {"AIOSCHED_DSN": dsn},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     transport = httpx2.AsyncHTTPTransport(uds=str(folder / "app.sock"))
     try:
@@ -82,9 +83,9 @@ async def serving(
             await app.until(*[ended] * times if ended else [])
             await app.ended()
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        with contextlib.suppress(ProcessLookupError):  # also what it has started, which else keeps its output open
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 @asynccontextmanager
