@@ -28,6 +28,7 @@ from aiosched.core.values.ids import PARTITIONS
 from tests.conftest import short_folder
 from tests.deploy.compose import ROOT, SECRETS, read_dockerfile
 from tests.deploy.daemon import Daemon, NoDaemon, daemon, why_not
+from tests.network_changes import changing
 from tests.patience import PATIENCE
 
 T = TypeVar("T")
@@ -186,7 +187,7 @@ def docker() -> Iterator[Daemon]:
     with (Path(tempfile.gettempdir()) / "aiosched-test-docker.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one project at a time: its ports are those of the compose file
         try:
-            with daemon() as started:
+            with changing(), daemon() as started:
                 yield started
         except NoDaemon as error:
             pytest.skip(str(error))
@@ -344,11 +345,13 @@ def test_a_killed_container_comes_back_and_its_work_is_taken_over(project: Proje
 
 def test_a_database_that_is_away_makes_the_check_fail_until_it_is_back(project: Project) -> None:
     project.default()
+    check = "docker compose exec -T aiosched aiosched schedulers check --local"
     project.do("docker compose stop postgres")
-    assert project.type("docker compose exec -T aiosched aiosched schedulers check --local").returncode != 0
+    assert project.type(check).returncode != 0
     until(lambda: get(f"{WEB}/readyz")[0], lambda status: status == 503, project.state)
 
     project.do("docker compose start postgres")
+    until(lambda: project.type(check).returncode, lambda code: code == 0, project.state)
     project.wait({"postgres": 1, "aiosched": 1, "web": 1})
     project.run_dag()
 

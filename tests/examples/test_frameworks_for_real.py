@@ -99,11 +99,13 @@ async def test_uvicorn_that_reloads_starts_another_scheduler_with_the_code_of_no
     ]
     async with serving(command, dsn, short_path) as app:
         await app.until("Application startup complete")
+        await app.reachable()  # it listens a moment later, and says no more
         await greeted(app, "Ada")
         source.write_text(source.read_text().replace("hello ", "hello, hello "))
         async with changing(source):
             await app.until("Reloading")
         await app.until("Application shutdown complete", "Application startup complete")
+        await app.reachable()
 
         assert "hello, hello Ada" in (await app.client.get("/greetings/Ada", timeout=60)).text
         assert await schedulers(dsn) == 1
