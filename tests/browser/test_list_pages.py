@@ -24,6 +24,8 @@ async def many_long(route: Route) -> None:
     for number, row in enumerate(rows):
         row["key"] = number
         row |= {name: f"{number:02}{LONG}"[:60] for name in ("dag_id", "run_id", "task_id", "name") if name in row}
+        if "note" in row:
+            row["note"] = "looked at by somebody who says\nmuch about it, on two lines"
         if "tags" in row:
             row |= {"owner": "data-platform-team@a-very-long-company-name.example.com", "tags": TAGS}
     await route.fulfill(response=response, json={"items": rows, "next_cursor": None})
