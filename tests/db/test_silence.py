@@ -16,6 +16,7 @@ import pytest
 from aiosched.db.server import engine as engine_module
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
+from aiosched.db.server.failures import DRIVER_ERRORS, is_connection_failure
 from aiosched.db.server.silence import Limits, connect_for, limits_within
 from tests.conftest import short_folder
 from tests.db.conftest import ExternalServer
@@ -125,7 +126,7 @@ async def test_a_server_process_that_hangs_is_left_behind(monkeypatch: pytest.Mo
         with own_server(folder / "pg") as server:
             async with await Database.open(server.start(), check=False, limits=Limits(statement=0.2)) as db:
                 async with asyncio.timeout(PATIENCE):
-                    with pytest.raises((TimeoutError, asyncpg.PostgresConnectionError)):
+                    with pytest.raises((TimeoutError, *DRIVER_ERRORS), check=is_connection_failure):
                         await in_transaction(db, stop)
                     async with db.acquire() as conn:
                         assert conn.get_server_pid() not in stopped
@@ -134,8 +135,9 @@ async def test_a_server_process_that_hangs_is_left_behind(monkeypatch: pytest.Mo
                     while len(stopped) < 2:  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
                     work.cancel()
-                    with pytest.raises((asyncio.CancelledError, TimeoutError, asyncpg.PostgresConnectionError)):
+                    with pytest.raises((asyncio.CancelledError, TimeoutError, *DRIVER_ERRORS)) as ended:
                         await work
+                    assert isinstance(ended.value, asyncio.CancelledError) or is_connection_failure(ended.value)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
