@@ -205,7 +205,7 @@ async def test_back_keeps_the_place_the_pages_and_the_selection(tab: Tab) -> Non
     place = await page.evaluate("scrollY")
     assert place > 500
     await link.click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("day-070")
+    await expect(page.locator(".run-id", has_text="day-070")).to_be_visible()
     assert await page.evaluate("scrollY") == 0
 
     await page.go_back()
@@ -217,7 +217,7 @@ async def test_back_keeps_the_place_the_pages_and_the_selection(tab: Tab) -> Non
     await expect(rows).to_have_count(loaded)
     await page.wait_for_function("(place) => scrollY === place", arg=place)
     await page.go_forward()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("day-070")
+    await expect(page.locator(".run-id", has_text="day-070")).to_be_visible()
 
 
 async def test_from_one_failure_to_the_next_in_the_list_one_came_from(service: Service, tab: Tab) -> None:
@@ -228,7 +228,7 @@ async def test_from_one_failure_to_the_next_in_the_list_one_came_from(service: S
     await page.get_by_role("link", name="walk-2").click()
     await expect(page.get_by_role("link", name="Next failed")).to_have_attribute("href", re.compile("walk-1$"))
     await page.keyboard.press("n")
-    await expect(page.get_by_role("heading", level=1)).to_have_text("walk-1")
+    await expect(page.locator(".run-id", has_text="walk-1")).to_be_visible()
     await expect(page.get_by_role("link", name="Next failed")).to_have_count(0)
     await expect(page.get_by_role("button", name="Rerun failed")).to_be_visible()
     await page.keyboard.press("r")
