@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from aiosched.core.values.connections import ConnectionValue
@@ -102,6 +103,16 @@ async def test_reads_that_cannot_be_written_end_with_their_database(dsn: str, ca
     before = asyncio.all_tasks()
 
     await other.close()
+
+    third = await Database.open(dsn)
+    cut_off = SecretReads(third)
+    cut_off._begin()
+    assert cut_off._writing is not None
+    cut_off._writing.cancel()  # as at the end of a program
+    await third.close()
+    with pytest.raises(asyncpg.InterfaceError, match="clos"):
+        async with third.acquire():
+            raise AssertionError("its connections are closed")
 
     assert "no entries yet" in caplog.text
     for each in (reads, refused):

@@ -94,7 +94,7 @@ class SecretReads:
         if self._timer is not None:
             self._timer.cancel()
         if self._writing is not None:
-            await self._writing
+            await asyncio.wait((self._writing,))  # it may have been cancelled
         await self._try_to_flush()
 
 

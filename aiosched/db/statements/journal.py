@@ -216,7 +216,7 @@ FEW: Final = 4  # instances; beside them at most one run and one pool
 
 @cache
 def write_few(instances: int, runs: int, pools: int) -> str:
-    """The same for so few rows, each value a parameter of its own: a quarter to two fifths faster (decision 0082)."""
+    """The same for so few rows, each value a parameter of its own: a quarter to two fifths faster (decision 0077)."""
     run = 2 + instances * len(_CHANGE)
     pool = run + runs * len(_RUN_CHANGE)
     parts, numbers = [FENCE, _changed(TASK_INSTANCE.rows(_CHANGE, instances, 2, name="c"))], {"changed": instances}
