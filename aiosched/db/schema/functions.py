@@ -1,6 +1,6 @@
 """What a schema has beside its tables: rows that always exist, functions with their triggers, and a view for people.
 
-A new database gets them with the tables (migrations/versions/0202_first_schema.py); a migration that changes one
+A new database gets them with the tables (migrations/versions/0203_first_schema.py); a migration that changes one
 executes what stands here. Source: docs/architecture.md, "The tables".
 """
 

@@ -31,7 +31,7 @@ MIGRATION_LOCK: Final = 0x61696F7363686564
 REVISION_TABLE_EXISTS: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 REVISION: Final = "SELECT version_num FROM alembic_version"
 # The oldest revision whose aiosched works on this schema: raise it with a migration that takes something away.
-OLDEST_THAT_WORKS: Final = "0202"
+OLDEST_THAT_WORKS: Final = "0203"
 # As a comment on the table of the revision, so that an aiosched of today can start on a schema of tomorrow.
 _WORKS_WITH: Final = "aiosched: works with schema {} and later"
 READ_COMMENT: Final = "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"

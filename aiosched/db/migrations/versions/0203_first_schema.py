@@ -1,6 +1,6 @@
 """The first schema: all of it, as this version has it. A new database gets this and no other revision.
 
-Revision 0202, of version 0.2.0. Further files of this folder migrate from it what an older version made; a new database
+Revision 0203, of version 0.2.0. Further files of this folder migrate from it what an older version made; a new database
 is only marked as having them (`aiosched.db.server.migrate`). Lower numbers were used during development, and are not
 migrated.
 """
@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from aiosched.db.schema.functions import STATEMENTS
 from aiosched.db.schema.schema import metadata
 
-revision = "0202"
+revision = "0203"
 down_revision = None
 branch_labels = None
 depends_on = None
