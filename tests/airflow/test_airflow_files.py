@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from aiosched.errors import DagError
 from aiosched.executors.dag_test import run_dag_test
-from tests.airflow.airflow_builders import load, one_dag
+from tests.airflow.airflow_builders import one_dag
 
 DATE = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -151,9 +150,53 @@ async def test_a_subdag_is_a_group_of_the_outer_dag(tmp_path: Path) -> None:
     assert set(states.values()) == {"success"}
 
 
-def test_a_subdag_with_a_rule_of_its_own_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DagError, match="has no trigger_rule"):
-        load(tmp_path, SUBDAG.replace("default_args={})", "default_args={}, trigger_rule='all_done')"))
+@pytest.mark.parametrize("given", ["trigger_rule='all_done'", "default_args={'trigger_rule': 'all_done'}"])
+async def test_the_first_tasks_of_a_subdag_have_the_rule_of_its_operator(tmp_path: Path, given: str) -> None:
+    code = SUBDAG.replace("default_args={})", f"{given})").replace('"true")\n    part', '"false")\n    part')
+
+    states, _ = await states_of(tmp_path, code)
+
+    assert states == {"start": "failed", "section.a": "success", "section.b": "success", "end": "success"}
+
+
+async def test_a_rule_in_a_subdag_does_not_look_beyond_it(tmp_path: Path) -> None:
+    code = SUBDAG.replace('"echo a",', '"echo a", trigger_rule="one_failed",')
+
+    states, _ = await states_of(tmp_path, code)
+
+    assert set(states.values()) == {"success"}
+
+
+NESTED = """
+from airflow import DAG
+from airflow.operators.bash import BashOperator
+from airflow.operators.empty import EmptyOperator
+from airflow.operators.subdag import SubDagOperator
+from airflow.utils.task_group import TaskGroup
+
+with DAG("outer.a.b", schedule_interval=None) as innermost:
+    EmptyOperator(task_id="x") >> EmptyOperator(task_id="y")
+with DAG("outer.a", schedule_interval=None) as inner:
+    with TaskGroup("group") as group:
+        EmptyOperator(task_id="one") >> EmptyOperator(task_id="two")
+    group >> SubDagOperator(task_id="b", subdag=innermost)
+with DAG("outer", schedule_interval=None) as dag:
+    EmptyOperator(task_id="start") >> SubDagOperator(task_id="a", subdag=inner) >> EmptyOperator(task_id="end")
+"""
+
+
+async def test_subdags_and_groups_are_nested(tmp_path: Path) -> None:
+    dag = one_dag(tmp_path, NESTED)
+
+    waits = {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks}
+    assert waits == {
+        "start": [], "a.group.one": ["start"], "a.group.two": ["a.group.one"], "a.b.x": ["a.group.two"],
+        "a.b.y": ["a.b.x"], "end": ["a.b.y"],
+    }  # fmt: skip
+    assert sorted(dag.task_groups) == ["a", "a.b", "a.group"]
+    assert list(dag.task_groups["a"].children) == ["a.group", "a.b"]
+    states, _ = await states_of(tmp_path, NESTED)
+    assert set(states.values()) == {"success"}
 
 
 ORDER = """
