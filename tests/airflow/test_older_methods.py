@@ -65,6 +65,26 @@ with DAG("d", schedule_interval=None, start_date=datetime(2024, 1, 1)) as dag:
     assert run.xcoms["old"] == {"rows": [1, 2], "return_value": [1, 2]}
 
 
+async def test_a_pull_without_a_key_reads_what_the_task_returned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dag = one_dag(
+        tmp_path,
+        HEAD
+        + """
+with DAG("d", schedule_interval=None, start_date=datetime(2024, 1, 1)) as dag:
+    BashOperator(task_id="give", bash_command="echo 1") >> BashOperator(
+        task_id="take", bash_command="echo {{ ti.xcom_pull('give', key=None) }} {{ ti.xcom_pull(key=None, task_ids=['give']) }}"
+    )
+""",
+    )
+
+    run = await run_dag_test(dag)
+
+    assert run.xcoms["take"]["return_value"] == "1 [1]"
+    assert "key=None) reads what the task returned" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("schedule", "before", "after"),
     [

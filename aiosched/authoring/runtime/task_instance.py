@@ -292,7 +292,7 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     def xcom_pull(
         self,
         task_ids: str | Iterable[str] | None = None,
-        key: str = RETURN_VALUE,
+        key: str | None = RETURN_VALUE,
         map_indexes: int | Iterable[int] | None = None,
         default: Any = None,
         include_prior_dates: bool = False,
@@ -317,7 +317,7 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     async def axcom_pull(
         self,
         task_ids: str | Iterable[str] | None = None,
-        key: str = RETURN_VALUE,
+        key: str | None = RETURN_VALUE,
         map_indexes: int | Iterable[int] | None = None,
         default: Any = None,
         include_prior_dates: bool = False,
@@ -332,7 +332,7 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     def _plan(
         self,
         task_ids: str | Iterable[str] | None,
-        key: str,
+        key: str | None,
         map_indexes: int | Iterable[int] | None,
         earlier: bool,
         dag_id: str | None,
@@ -341,6 +341,9 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
         for name, given in (("dag_id", dag_id), ("run_id", run_id)):
             if given is not None and not isinstance(given, str):
                 raise TypeError(f"xcom_pull({name}=…) takes one id as text, not {given!r}.")
+        if key is None:  # in Airflow the newest value, whatever its key: nearly always this one
+            self.log.warning("xcom_pull(key=None) reads what the task returned; name the key of another value.")
+            key = RETURN_VALUE
         if dag_id == self.dag_id:
             dag_id = None
         if dag_id is None and run_id == self.run_id:
