@@ -393,9 +393,14 @@ class Memory:
         """See TaskServices."""
         found: list[XComPairs] = []
         for ref in refs:
-            values = self.values.get((ref.task_id, ref.key), {})
-            wanted = values if ref.map_index is None else {ref.map_index} & values.keys()
-            found.append([(index, values[index]) for index in sorted(wanted)])
+            texts = {
+                (key, index): text
+                for (task_id, key), values in self.values.items()
+                for index, text in values.items()
+                if task_id == ref.task_id and ref.map_index in (None, index)
+            }
+            wanted = ref.key_among(key for key, _ in texts)
+            found.append(sorted((index, text) for (key, index), text in texts.items() if key == wanted))
         return found
 
     async def call(self, run: int, name: str, args: str) -> str:

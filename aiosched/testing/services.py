@@ -56,8 +56,10 @@ class WorldServices:
         indexes = [index for index, task in enumerate(self._tasks(run)) if task.task_id == ref.task_id]
         rows = self.world.rows
         places = [place for index in indexes for place in rows.instances.get(run, ()) if place[0] == index]
-        found = [(place[1], rows.xcoms.get((run, *place, ref.key))) for place in sorted(places)]
-        return [(at, text) for at, text in found if text is not None and ref.map_index in (None, at)]
+        places = sorted(place for place in places if ref.map_index in (None, place[1]))
+        key = ref.key_among(key for (of, *place, key) in rows.xcoms if of == run and tuple(place) in places)
+        found = [] if key is None else [(place[1], rows.xcoms.get((run, *place, key))) for place in places]
+        return [(at, text) for at, text in found if text is not None]
 
     def _tasks(self, run: int) -> Sequence[TaskSpec]:
         rows = self.world.rows

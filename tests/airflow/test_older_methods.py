@@ -65,24 +65,28 @@ with DAG("d", schedule_interval=None, start_date=datetime(2024, 1, 1)) as dag:
     assert run.xcoms["old"] == {"rows": [1, 2], "return_value": [1, 2]}
 
 
-async def test_a_pull_without_a_key_reads_what_the_task_returned(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_pull_without_a_key_reads_what_there_is(tmp_path: Path) -> None:
     dag = one_dag(
         tmp_path,
         HEAD
         + """
+class Give(BaseOperator):
+    def execute(self, context):
+        self.xcom_push(context, key="rows", value=1)
+        self.xcom_push(context, key="files", value=2)
+        own = context["ti"].xcom_pull(key=None)
+        return None if self.task_id == "pushed" else own
+
 with DAG("d", schedule_interval=None, start_date=datetime(2024, 1, 1)) as dag:
-    BashOperator(task_id="give", bash_command="echo 1") >> BashOperator(
-        task_id="take", bash_command="echo {{ ti.xcom_pull('give', key=None) }} {{ ti.xcom_pull(key=None, task_ids=['give']) }}"
-    )
+    pull = "{{ ti.xcom_pull('pushed', key=None) }} {{ ti.xcom_pull(key=None, task_ids=['returned', 'none']) }}"
+    [Give(task_id="pushed"), Give(task_id="returned")] >> BashOperator(task_id="take", bash_command=f"echo {pull}")
 """,
     )
 
     run = await run_dag_test(dag)
 
-    assert run.xcoms["take"]["return_value"] == "1 [1]"
-    assert "key=None) reads what the task returned" in caplog.text
+    assert run.xcoms["returned"]["return_value"] == 2
+    assert run.xcoms["take"]["return_value"] == "2 [2, None]"
 
 
 @pytest.mark.parametrize(

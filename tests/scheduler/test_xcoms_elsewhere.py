@@ -87,6 +87,22 @@ async def test_another_run_of_the_own_dag(it: Asked) -> None:
     assert await it.find(run_id="after") == [[2]]
 
 
+async def test_any_key_is_the_return_value_or_the_first_one(it: Asked) -> None:
+    run = await it.add("other", "r", 0)
+    for map_index, keys in ((0, ["b", "é"]), (1, ["é", "b", "A"]), (2, ["z", "return_value"])):
+        for key in keys:
+            await it.push(run, f"{key} {map_index}", key=key, map_index=map_index)
+    await it.push(run, "unmapped", key="k", index=0)
+    await it.add("other", "later", 1)
+    refs = [XComRef("b", None), XComRef("b", None, 0), XComRef("b", None, 1), XComRef("a", None), XComRef("b", None, 7)]
+
+    expected = [["return_value 2"], ["b 0"], ["A 1"], ["unmapped"], []]
+    assert await it.find(*refs, dag_id="other", run_id="r") == expected
+    assert await it.find(*refs, dag_id="other", run_id="later", earlier=True) == expected
+    found = await DatabaseServices(it.db).get_xcoms(run, [*refs, XComRef("b", "b")])
+    assert [[json.loads(text) for _, text in pairs] for pairs in found] == [*expected, ["b 0", "b 1"]]
+
+
 async def test_the_newest_value_that_is_not_later(it: Asked) -> None:
     for dag_id in ("mine", "other"):
         await it.add(dag_id, "older", -2, value="older")

@@ -92,3 +92,19 @@ async def test_dags_of_one_schedule_read_each_other_by_the_id_of_their_runs() ->
         await it.run_until(at(1, 30))
 
     assert found == ["hourly"]
+
+
+async def test_any_key_is_the_return_value_or_the_first_one() -> None:
+    found: list[Any] = []
+    async with World(now=NEW_YEAR, takes=minutes(1)) as it:
+        it.add(producing(), pulling(found, dag_id="first", run_id="r", key=None, default="none"))
+        it.trigger("first", run_id="r")
+        await it.run_until_idle()
+        key = it.runs("first")[0].key
+        for pushed in (None, "b", "a", "return_value"):
+            if pushed is not None:
+                it.rows.xcoms[key, 0, -1, pushed] = f'"{pushed}"'
+            it.trigger("second")
+            await it.run_until_idle()
+
+    assert found == ["none", "b", "a", "return_value"]

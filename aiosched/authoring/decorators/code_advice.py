@@ -27,7 +27,7 @@ from aiosched.authoring.operators.python import PythonOperator
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.authoring.tasks.rendering import strings_in
 from aiosched.authoring.tasks.task_context import CONTEXT_KEYS
-from aiosched.core.graph.mapping import RETURN_VALUE
+from aiosched.core.values.messages import RETURN_VALUE
 from aiosched.signatures import signature_of
 
 _NEAR: Final = 0.8  # of difflib: a slip of the keys, and no other word

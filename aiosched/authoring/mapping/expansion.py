@@ -17,8 +17,8 @@ from aiosched.authoring.base.params import DagParam
 from aiosched.authoring.tasks.nesting import group_index, mapped_groups, split_index
 from aiosched.authoring.tasks.shown_values import shortened
 from aiosched.authoring.tasks.xcom_arg import Output, XComArg, XComView, iter_outputs
-from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import LiteralLength, MapInput, MappingSpec
+from aiosched.core.values.messages import RETURN_VALUE
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:

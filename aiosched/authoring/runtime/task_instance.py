@@ -21,8 +21,8 @@ from aiosched.authoring.runtime.other_runs import AsksAboutRuns
 from aiosched.authoring.runtime.services import Services
 from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.clock import SystemClock
-from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.values.messages import (
+    RETURN_VALUE,
     Attempt,
     FoundXComs,
     SkipDecision,
@@ -302,8 +302,9 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
     ) -> Any:
         """Read XComs of this run, or of another run or DAG; without `task_ids`, those of the task with this one's id.
 
-        One id gives its value, or the list of its values when it is mapped and has several. Several ids
-        give a list. `default` stands for a missing value. `dag_id` alone means that DAG's run with this run's id.
+        One id gives its value, or the list of its values when it is mapped and has several. Several ids give a list.
+        `key` None means any key: what was returned, else the first one. `default` stands for a missing value.
+        `dag_id` alone means that DAG's run with this run's id.
         With `include_prior_dates` a value that the run lacks comes from the newest run of the DAG that has it and is
         not later: than the run that `run_id` names, else than this one. Raises Refused for a DAG of another team.
         Source: the semantics reference, sections 27 and 36.
@@ -341,9 +342,6 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
         for name, given in (("dag_id", dag_id), ("run_id", run_id)):
             if given is not None and not isinstance(given, str):
                 raise TypeError(f"xcom_pull({name}=…) takes one id as text, not {given!r}.")
-        if key is None:  # in Airflow the newest value, whatever its key: nearly always this one
-            self.log.warning("xcom_pull(key=None) reads what the task returned; name the key of another value.")
-            key = RETURN_VALUE
         if dag_id == self.dag_id:
             dag_id = None
         if dag_id is None and run_id == self.run_id:
@@ -360,8 +358,9 @@ class TaskInstance(AsksAboutRuns, AsksAboutEarlierRuns):
 
     def _known(self, ref: XComRef) -> Pairs | None:
         """This attempt's own pushes and values fetched before; None when it must be fetched."""
-        if ref.task_id == self.task_id and ref.key in self.pushed and ref.map_index in {None, self.map_index}:
-            return [(self.map_index, self.pushed[ref.key])]
+        own = next(reversed(self.pushed), None) if ref.key is None else ref.key
+        if own in self.pushed and ref.task_id == self.task_id and ref.map_index in {None, self.map_index}:
+            return [(self.map_index, self.pushed[own])]
         texts = [(map_index, text) for map_index, text in self._fetched.get(ref, ()) if isinstance(text, str)]
         return _decoded(texts) if ref in self._fetched and len(texts) == len(self._fetched[ref]) else None
 

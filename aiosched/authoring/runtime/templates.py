@@ -17,8 +17,7 @@ from jinja2 import nodes
 from jinja2.utils import missing
 
 from aiosched.authoring.base.file_stamps import Stamp
-from aiosched.core.graph.mapping import RETURN_VALUE
-from aiosched.core.values.messages import OWN_INDEX, XComRef
+from aiosched.core.values.messages import OWN_INDEX, RETURN_VALUE, XComRef
 
 _TASK_INSTANCE: Final = ("ti", "task_instance")  # its names in templates
 _NAMES: Final = "the task's context"  # among Jinja's own values, which included templates and macros are given

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiosched.authoring.runtime.context import running_context
 from aiosched.authoring.runtime.xcom_values import read_xcom, write_xcom
-from aiosched.core.graph.mapping import RETURN_VALUE
+from aiosched.core.values.messages import RETURN_VALUE
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:

@@ -26,10 +26,9 @@ from aiosched.authoring.tasks.start_trigger import StartTriggerArgs, declared
 from aiosched.authoring.tasks.templater import Templater
 from aiosched.authoring.tasks.weight_strategies import PriorityWeightStrategy, weight_rule_of
 from aiosched.authoring.tasks.xcom_arg import XComArg, iter_outputs, length_sources, unfilled_keys
-from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.graph.trigger_rules import TriggerRule
-from aiosched.core.values.messages import Resume, XComRef
+from aiosched.core.values.messages import RETURN_VALUE, Resume, XComRef
 from aiosched.errors import (
     AioschedError,
     DagError,

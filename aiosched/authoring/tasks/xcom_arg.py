@@ -17,9 +17,8 @@ from aiosched.authoring.base.dependencies import Dependable
 from aiosched.authoring.base.unknown import Unknown
 from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.authoring.tasks.nesting import groups_around, indexes_read, is_mapped, mapped_groups, reads_own_index
-from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.spec import Concatenated, MapInput, TaskOutput, Zipped
-from aiosched.core.values.messages import XComRef
+from aiosched.core.values.messages import RETURN_VALUE, XComRef
 from aiosched.core.values.typed_json import items_in
 from aiosched.errors import AioschedError
 

@@ -17,7 +17,6 @@ from aiosched.core.graph.trigger_rules import TriggerRule, TriggerVerdict
 from aiosched.core.values.states import FAILURES, TaskState
 from aiosched.core.values.typed_json import json_length
 
-RETURN_VALUE: Final = "return_value"  # the XCom key of return values
 Known = Callable[[str], int | None]  # the length of a task's return value, by task id; None while it is unknown
 
 # Before they are expanded, tasks in a mapped group with these rules depend on all upstream instances.

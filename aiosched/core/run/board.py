@@ -25,7 +25,7 @@ import msgspec
 from aiosched.core.graph.branching import skipped_by
 from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.instances import CallbackRequest, Effects, FinishedTry, Instance, Run, is_due, is_undone
-from aiosched.core.graph.mapping import RETURN_VALUE, Lengths, literal_size
+from aiosched.core.graph.mapping import Lengths, literal_size
 from aiosched.core.graph.new_instances import new_instances
 from aiosched.core.graph.previous_run import PASSED, EarlierRuns, waits_for_past
 from aiosched.core.graph.trigger_rules import TriggerVerdict
@@ -39,7 +39,7 @@ from aiosched.core.run.repeats import Repeats
 from aiosched.core.run.run_result import TASK_FAILURE, judge_run, waits_outside
 from aiosched.core.run.upstream_counts import UpstreamCounts
 from aiosched.core.values.instants import just_after, later
-from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report, RunInfo, XComValue
+from aiosched.core.values.messages import RETURN_VALUE, Attempt, AttemptKey, Outcome, Report, RunInfo, XComValue
 from aiosched.core.values.retries import MOST_TRIES, may_retry, retry_delay, retry_seed
 from aiosched.core.values.states import (
     ACTIVE_FOR_TASK_LIMITS,

@@ -7,7 +7,7 @@ msgpack arrays when they cross a process boundary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
@@ -248,12 +248,24 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 OWN_INDEX: Final = -2
 
 
+RETURN_VALUE: Final = "return_value"  # the XCom key of return values
+
+
 class XComRef(NamedTuple):
-    """An XCom that a task requests. `map_index` None means all of them; in a template, OWN_INDEX the task's own."""
+    """An XCom that a task requests. `key` None means any: the return value, else the first key of all its instances.
+
+    `map_index` None means all of them; in a template, OWN_INDEX the task's own.
+    """
 
     task_id: str
-    key: str = "return_value"
+    key: str | None = RETURN_VALUE
     map_index: int | None = None
+
+    def key_among(self, keys: Iterable[str]) -> str | None:
+        """The key that is meant, where the instances have these; for any key None if there is none."""
+        if self.key is not None:
+            return self.key
+        return min(keys, key=lambda key: (key != RETURN_VALUE, key), default=None)
 
 
 class XComSearch(msgspec.Struct, frozen=True, kw_only=True):

@@ -414,8 +414,13 @@ GET_XCOMS: Final = """
                sum(octet_length(x.value::text)) OVER (ORDER BY ref.position, x.map_index)
                    - octet_length(x.value::text) AS before
           FROM unnest($2::int[], $3::text[], $4::int[]) WITH ORDINALITY AS ref (task_index, key, map_index, position)
-          JOIN xcom AS x ON x.run_id = $1 AND x.task_index = ref.task_index AND x.key = ref.key
+          JOIN xcom AS x ON x.run_id = $1 AND x.task_index = ref.task_index
                         AND (ref.map_index IS NULL OR x.map_index = ref.map_index)
+                        AND x.key = coalesce(ref.key, (
+                                SELECT a.key FROM xcom AS a
+                                 WHERE a.run_id = $1 AND a.task_index = ref.task_index
+                                   AND (ref.map_index IS NULL OR a.map_index = ref.map_index)
+                                 ORDER BY a.key <> 'return_value', a.key COLLATE "C" LIMIT 1))
     ) AS sized ORDER BY position, map_index
 """
 
@@ -455,7 +460,8 @@ _RUN_WITH_XCOM: Final = """
          WHERE v.id = r.version_id AND t.task ->> 'task_id' = ref.task_id OFFSET 0
       ) AS p
      WHERE r.dag_id = $1 AND EXISTS (
-            SELECT FROM xcom AS x WHERE x.run_id = r.id AND x.task_index = p.task_index AND x.key = ref.key
+            SELECT FROM xcom AS x WHERE x.run_id = r.id AND x.task_index = p.task_index
+                                    AND x.key = coalesce(ref.key, x.key)
                                     AND (ref.map_index IS NULL OR x.map_index = ref.map_index)
        )
 """

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from aiosched.authoring.runtime.xcom_values import write_xcom
-from aiosched.core.values.messages import XComValue
+from aiosched.core.values.messages import RETURN_VALUE, XComValue
 from aiosched.core.values.received_reports import TOTAL_FACTOR
 from aiosched.core.values.texts import a_type
 from aiosched.core.values.typed_json import NotJson, plain_text
 from aiosched.errors import AioschedError
 
-RETURN_VALUE: Final = "return_value"
 _LONGEST_KEY: Final = 512  # characters
 _MOST_REMOTE: Final = "xcom.max_remote_bytes"
 _REMEDY: Final = (

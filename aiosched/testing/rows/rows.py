@@ -19,11 +19,10 @@ import msgspec
 
 from aiosched.core.creation.moving import VersionMove
 from aiosched.core.creation.next_run import SchedulePosition
-from aiosched.core.graph.mapping import RETURN_VALUE
 from aiosched.core.graph.previous_run import EarlierRuns, StoredRun, previous_types
 from aiosched.core.graph.spec import DEFAULT_POOL, DagSpec
 from aiosched.core.run.board import SKIPPED_DOWNSTREAM, Board, FinishedTry, Instance, Run
-from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.messages import RETURN_VALUE, AttemptKey
 from aiosched.core.values.states import HOLDING_SLOT, RUN_FINISHED, RunState, RunType, TaskState
 from aiosched.core.values.typed_json import json_length
 from aiosched.db.statements.journal import InstanceChange, PoolRow, RunChange
