@@ -76,10 +76,7 @@ _OF_MODULE: Final = {
 def _of_error(error: FileError, modules: ProjectModules) -> tuple[Readiness, str | None, *tuple[str, ...]]:
     """What becomes of a file with this error, the command to run first, and what is to be said besides the error."""
     if looked_up := _LOOKED_UP.match(error.message):
-        text = (
-            f"There is no {looked_up[1]} here yet: --database with --apply takes it over from Airflow, and this "
-            "command once more the DAGs of the file; or store it."
-        )
+        text = f"There is no {looked_up[1]} here: --database reads it from Airflow, if it is there; or store it."
         return Readiness.VALUE, None, text
     if package := provider_of(error.message):
         return Readiness.PROVIDER, f"aiosched providers install {package}"

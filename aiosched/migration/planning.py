@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.requests.requests import ContinueSchedule
@@ -83,6 +83,12 @@ class MigrationPlan:
     pools: tuple[AirflowPool, ...]
     dags: tuple[ImportedDag, ...]
     left: tuple[MigrationStep, ...]
+
+    @property
+    def values(self) -> dict[tuple[str, str], Any]:
+        """What DAG files that look up variables and connections at their top get, by kind and name."""
+        texts = {("variable", one.key): one.value for one in self.variables}
+        return texts | {("connection", one.conn_id): one.as_fields() for one in self.connections}
 
 
 @dataclass(frozen=True, slots=True)

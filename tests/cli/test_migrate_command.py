@@ -157,6 +157,38 @@ def test_data_of_every_generation_comes_over_once(here: Cli, tmp_path: Path, ver
     assert [(row["dag_id"], row["verb"]) for row in waiting] == [("daily", "continue_schedule")]
 
 
+LOOKS_UP = """
+from airflow import DAG
+from airflow.hooks.base import BaseHook
+from airflow.models import Variable
+from airflow.operators.empty import EmptyOperator
+
+region, sales = Variable.get("region"), BaseHook.get_connection("sales")
+with DAG(f"in_{region}_of_{sales.login}", schedule=None):
+    EmptyOperator(task_id="a")
+"""
+
+
+def test_files_see_the_values_that_come_over_with_them(here: Cli, tmp_path: Path) -> None:
+    url = make_airflow(tmp_path / "airflow.db", "3.3")
+    (tmp_path / "dags" / "looks_up.py").write_text(LOOKS_UP)
+    (tmp_path / "dags" / "lacks.py").write_text(LOOKS_UP.replace('"region"', '"nowhere"'))
+    words = ("migrate", "airflow", "dags", "--database", url, "--fernet-key", KEY)
+
+    def found(*options: str) -> dict[str, Any]:
+        return {one["file"]: one for one in here.json(*words, *options, code=None)["files"]}
+
+    for options in ([], ["--apply"]):
+        files = found(*options)
+        assert files["looks_up.py"]["dags"] == ["in_eu-west-1_of_me"]
+        assert files["lacks.py"]["verdict"] == "needs a variable or connection"
+        assert "There is no variable 'nowhere' here: --database reads it" in files["lacks.py"]["details"][-1]
+    assert "in_eu-west-1_of_me" in str(here.json("dags", "list"))
+    here("variables", "set", "region", "here")
+    assert found()["looks_up.py"]["dags"] == ["in_here_of_me"]  # what is here is kept
+    assert found("--overwrite")["looks_up.py"]["dags"] == ["in_eu-west-1_of_me"]
+
+
 @pytest.mark.slow
 def test_what_was_changed_here_is_kept_unless_it_may_be_overwritten(here: Cli, tmp_path: Path) -> None:
     url = make_airflow(tmp_path / "airflow.db", "2.11")

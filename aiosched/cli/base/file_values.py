@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiosched.cli.base.progress import said_if_slow
 from aiosched.cli.base.session import has_database, open_database
@@ -53,12 +53,38 @@ async def opened_late(settings: Settings) -> AsyncIterator[LookUp]:
         yield look_up
 
 
-async def parse(paths: Sequence[Path], settings: Settings) -> list[ParsedFile]:
+class MoreValues(NamedTuple):
+    """Values by kind and name, for DAG files; `is_first`: also in place of those that there are."""
+
+    values: Mapping[tuple[str, str], Any]
+    is_first: bool
+
+    def beside(self, look_up: LookUp) -> LookUp:
+        """What reads these and others."""
+        from aiosched.backends.values import Value
+        from aiosched.parsing.values import NoDatabase
+
+        async def either(kind: str, name: str, file: str) -> Value:
+            given = self.values.get((kind, name))
+            if given is None:
+                return await look_up(kind, name, file)
+            if self.is_first:
+                return Value(given)
+            try:
+                found = await look_up(kind, name, file)
+            except NoDatabase:
+                return Value(given)
+            return found if found.value is not None else Value(given)
+
+        return either
+
+
+async def parse(paths: Sequence[Path], settings: Settings, more: MoreValues | None = None) -> list[ParsedFile]:
     """The outcomes of parsing files and folders (none: the DAGs folder or the bundles). Stores nothing."""
     from aiosched.parsing.check import check_paths
 
     async with said_if_slow("reading DAG files"), opened_late(settings) as look_up:
-        return await check_paths(paths, settings, look_up=look_up)
+        return await check_paths(paths, settings, look_up=look_up if more is None else more.beside(look_up))
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from aiosched.cli.base.file_values import parse
+from aiosched.cli.base.file_values import MoreValues, parse
 from aiosched.cli.base.options import Dsn, Output, UsageProblem
 from aiosched.cli.base.output import STRUCTURED, Columns, Format, chosen, counted, show_data, show_list, talk, write
 from aiosched.cli.base.session import address, load, open_database, requester
@@ -130,12 +130,13 @@ def airflow(
     lines = [*on_this_machine(translate(cfg), folder), *(generation.settings(cfg) if generation else ())]
     loaded = load(core__dags_folder=folder, database__dsn=dsn)
     settings = loaded.settings if apply else load(**_as_proposed(lines, loaded), database__dsn=dsn).settings
-    parsed = asyncio.run(parse([folder], settings))
+    keys = AirflowKeys([*(fernet_key or ()), *fernet_keys(cfg)])
+    more = None if rows is None else MoreValues(plan_migration(rows, keys, here=()).values, is_first=overwrite)
+    parsed = asyncio.run(parse([folder], settings, more))
     now = datetime.now(UTC)
     held = {dag.dag_id for file in parsed for dag in file.dags if dag.catchup_is_guess and is_held_back(dag.spec, now)}
     steps: list[MigrationStep] = []
     if rows is not None:
-        keys = AirflowKeys([*(fernet_key or ()), *fernet_keys(cfg)])
         here = {dag.dag_id for file in parsed for dag in file.dags}
         plan = plan_migration(rows, keys, here=here, unpause=unpause, wanted=dag or (), held_back=held)
         steps = asyncio.run(_take_over(plan, loaded.settings, parsed, apply=apply, overwrite=overwrite))
