@@ -24,7 +24,14 @@ class ListClient:
         raise NotImplementedError
 
     async def _send(
-        self, model: type[M], method: str, path: str, body: Mapping[str, Any], params: Mapping[str, Any] | None = None
+        self,
+        model: type[M],
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        params: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
     ) -> M:
         raise NotImplementedError
 
@@ -143,6 +150,7 @@ class ListClient:
         only_failed: bool = False,
         dry_run: bool = False,
         reason: str | None = None,
+        key: str | None = None,
     ) -> BulkAnswer:
         """Clear, mark, note or cancel many: `runs` are (DAG, run), `tasks` are (DAG, run, task, map index or -1).
 
@@ -158,7 +166,7 @@ class ListClient:
             "dry_run": dry_run,
             "reason": reason,
         }
-        return await self._send(BulkAnswer, "POST", "bulk", body)
+        return await self._send(BulkAnswer, "POST", "bulk", body, key=key)
 
 
 def instant_text(value: DayOrInstant | None) -> str | None:

@@ -186,6 +186,26 @@ async def test_batches_of_the_client(client: Client, monkeypatch: pytest.MonkeyP
     assert len({each.run_id for each in first}) == 3
 
 
+async def test_an_action_on_many_is_done_once(client: Client, scheduler: Scheduler) -> None:
+    runs = [(dag_id, (await client.trigger(dag_id)).run_id) for dag_id in ("pay", "pay")]
+    for dag_id, run_id in runs:
+        await client.wait(dag_id, run_id)
+
+    first, again = [await client.act_on_many("clear", runs=runs, key="k") for _ in range(2)]
+    with pytest.raises(Refused, match="another request"):
+        await client.clear("pay", [runs[0][1]], key="0 k")
+    noted = await client.act_on_many("note", runs=runs, note="n", key="k")
+
+    assert (first.count, first.runs) == (2, 2)
+    assert first == again
+    assert await count(scheduler, "clear") == 1
+    assert ["another request" in each.detail for each in noted.refused] == [True]  # the first of two has that key
+    for dag_id, run_id in runs:
+        await client.wait(dag_id, run_id)
+    await client.act_on_many("clear", runs=runs, key="other")
+    assert await count(scheduler, "clear") == 2
+
+
 async def test_a_header_that_cannot_be_one_is_refused(client: Client) -> None:
     for wrong in ("", "k" * 241):
         with pytest.raises(ApiProblem, match="Idempotency-Key"):

@@ -6,6 +6,7 @@ Which requests it becomes is decided in `core.requests.bulk`.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -24,6 +25,7 @@ from aiosched.web.auth.access import RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.dependents import seen_preview
 from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.requests.sending import IdempotencyKey
 
 router: APIRouter = APIRouter(tags=["Actions"])
 
@@ -112,7 +114,9 @@ def selected(body: BulkAction) -> list[Selected]:
 
 @router.post("/bulk")
 @allow(Role.OPERATOR, RoleScope.SEEN)
-async def act_on_many(request_client: TheRequestClient, visible: TheVisible, body: BulkAction) -> BulkAnswer:
+async def act_on_many(
+    request_client: TheRequestClient, visible: TheVisible, body: BulkAction, key: IdempotencyKey = None
+) -> BulkAnswer:
     """Clear, mark, note or cancel many runs or task instances; `dry_run` only shows what it would touch.
 
     Refused as a whole if the role is too low for one of the DAGs; what a DAG's owner refuses is in the answer.
@@ -124,7 +128,9 @@ async def act_on_many(request_client: TheRequestClient, visible: TheVisible, bod
     total = BulkTotal()
     for first in range(0, len(wanted), _AT_ONCE):
         some = wanted[first : first + _AT_ONCE]
-        outcomes = await asyncio.gather(*(_outcome(request_client, visible, body, each) for each in some))
+        keys = [None if key is None else f"{number} {key}" for number in range(first, first + len(some))]
+        asked = map(partial(_outcome, request_client, visible, body), some, keys)
+        outcomes = await asyncio.gather(*asked)
         for each, outcome in zip(some, outcomes, strict=True):
             total.add(each, outcome)
     return BulkAnswer(
@@ -139,12 +145,12 @@ async def act_on_many(request_client: TheRequestClient, visible: TheVisible, bod
 
 
 async def _outcome(
-    request_client: RequestClient, visible: Visible, body: BulkAction, each: DagRequest
+    request_client: RequestClient, visible: Visible, body: BulkAction, each: DagRequest, key: str | None
 ) -> dict[str, Any] | str | None:
     """What a request affects or affected; None: it waits; text: why it is refused."""
     try:
         if not body.dry_run:
-            asked = msgspec.structs.replace(each.request, reason=body.reason)
+            asked = msgspec.structs.replace(each.request, reason=body.reason, key=key)
             answer = await request_client.ask(asked, each.dag_id, by=visible.person)
             return answer.result
         if isinstance(each.request, Clear | MarkTasks):
