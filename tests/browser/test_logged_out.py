@@ -59,6 +59,7 @@ async def log_in(page: Page, name: str = NAME) -> None:
     await page.get_by_label("Name").fill(name)
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_label("Password")).to_have_count(0)  # before that, what is done is done logged out
 
 
 async def opened(context: BrowserContext, site: Site, path: str) -> Page:
