@@ -18,6 +18,7 @@ from benchmarks.flood import flood
 from benchmarks.footprint import memory, ready
 from benchmarks.gates import gates
 from benchmarks.history import history
+from benchmarks.http_requests import http_requests
 from benchmarks.idle import idle
 from benchmarks.jobs import measured_jobs
 from benchmarks.many import many
@@ -124,6 +125,7 @@ SCENARIOS: Final = MappingProxyType(
         "chain-steps": Scenario(
             "a chain step by step: where the time between two bodies goes", chain_steps, 200, "tasks"
         ),
+        "http-requests": Scenario("processor time of a request of a worker", http_requests, 2000, "requests of each"),
         "flood": Scenario("lag of other DAGs beside one with very many tasks", flood, 50_000, "tasks at once", 20),
         "endurance": Scenario("what grows in two hours of `serve`", endurance, 200, "tasks/s", 7200, 8000),
         "engine-dask": _engine(DASK),

@@ -14,6 +14,7 @@ from benchmarks.figures import Figure, Finding
 from benchmarks.fleet import fleet
 from benchmarks.footprint import memory, ready
 from benchmarks.history import history
+from benchmarks.http_requests import http_requests
 from benchmarks.idle import idle
 from benchmarks.many import many
 from benchmarks.mapped import mapped, very_many_mapped
@@ -222,6 +223,13 @@ async def test_first_tasks_of_slow_files_are_measured_with_and_without_warmth() 
     assert cold >= 1000  # the import; how soon a warm one begins depends on the machine
     assert figure(finding, "warm: lag p99 of first tasks, from the due instant").most == 50
     assert figure(finding, "warm: imports, of each round").value >= 2
+
+
+async def test_requests_of_workers_are_measured_with_each_parser_and_client() -> None:
+    finding = await http_requests(5, 60.0)
+
+    assert [one.what.partition(":")[0] for one in finding.figures] == ["client", "client", "server", "server"]
+    assert all(one.value > 0 for one in finding.figures)
 
 
 def test_everything_that_is_run_by_all_exists() -> None:

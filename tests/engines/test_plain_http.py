@@ -103,6 +103,30 @@ async def test_an_answer_that_does_not_come_is_an_error_and_the_next_request_has
     await client.close()
 
 
+async def test_an_answer_to_nothing_is_not_taken_for_the_next_one(server: Server) -> None:
+    client = PlainHttp(5.0)
+    with pytest.raises(ConnectionError):
+        await ask(client, server, [OK + OK])
+    assert await ask(client, server, [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno"]) == [HttpAnswer(200, b"no")]
+    assert server.connections == 2
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/a b", {}), ("/", {"Authorization": "Bearer x\r\nInjected: 1"}), ("/", {"X\nY": "1"}), ("/", {"X": "\0"}),
+        ("/é", {}), ("/", {"X": "ü"}),
+    ],
+)  # fmt: skip
+async def test_nothing_is_sent_that_is_no_request(server: Server, path: str, headers: dict[str, str]) -> None:
+    client = PlainHttp(5.0)
+    with pytest.raises(ConnectionError, match="character that none may have"):
+        await client.post(server.url + path, b"", headers)
+    assert server.connections == 0
+    await client.close()
+
+
 async def test_a_connection_that_the_server_has_closed_is_not_used_again(server: Server) -> None:
     client = PlainHttp(5.0)
     await ask(client, server, [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])

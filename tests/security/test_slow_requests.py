@@ -19,7 +19,7 @@ from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import ports, uvicorn_server
-from aiosched.web.server.slow_requests import MOST_HEAD, BoundedProtocol, RequestLimits
+from aiosched.web.server.slow_requests import MOST_HEAD, MOST_WAITING, BoundedProtocol, RequestLimits
 from tests.patience import PATIENCE
 
 LIMITS = RequestLimits(head=20.0, body=30.0, rate=1000.0)
@@ -79,13 +79,14 @@ class Connection:
 
     def __init__(self) -> None:
         self.loop, self.transport = FakeLoop(), FakeTransport()
-        self.reads, self.answers = True, asyncio.Event()
+        self.reads, self.answers, self.requests = True, asyncio.Event(), 0
         config = uvicorn.Config(self.app, log_config=None, ws="none", interface="asgi3")
         config.load()
         self.protocol = BoundedProtocol(config, ServerState(), {}, self.loop, limits=LIMITS)
         self.protocol.connection_made(self.transport)
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.requests += 1
         while self.reads and (await receive()).get("more_body"):
             pass
         await self.answers.wait()
@@ -182,6 +183,69 @@ async def test_time_in_which_the_server_does_not_read_does_not_count(connection:
     assert connection.is_open_after(1000.0)
 
 
+# ---- sizes, and what is no request ----
+
+
+LONG = b"x" * 2 * MOST_HEAD
+
+
+@pytest.mark.parametrize(
+    "begun", [b"GET /" + LONG, b"GET / HTTP/1.1\r\nhost: h\r\nx: " + LONG, b"GET / HTTP/1.1\r\n" + LONG]
+)
+async def test_a_head_has_a_size_whole_or_in_pieces(connection: Connection, begun: bytes) -> None:
+    for at in range(0, len(begun), 1000):
+        await connection.send(begun[at : at + 1000])
+    assert not connection.transport.is_open
+    assert connection.transport.written.startswith(b"HTTP/1.1 400 ")
+    assert connection.requests == 0
+
+
+async def test_a_long_head_in_one_piece_is_refused(connection: Connection) -> None:
+    await connection.send(b"GET / HTTP/1.1\r\nhost: h\r\n" + b"x: 1\r\n" * MOST_HEAD + b"\r\n")
+    assert not connection.transport.is_open
+    assert connection.requests == 0
+
+
+async def test_many_heads_behind_each_other_are_no_long_head(connection: Connection) -> None:
+    connection.answers.set()
+    for _ in range(MOST_HEAD // len(WHOLE) + 5):
+        await connection.send(WHOLE)
+    assert connection.transport.is_open
+
+
+async def test_a_body_behind_another_request_is_no_head(connection: Connection) -> None:
+    await connection.send(WHOLE)
+    await connection.send(HEAD % (3 * MOST_HEAD))
+    for _ in range(3):
+        await connection.send(b"x" * MOST_HEAD)
+    connection.answers.set()
+    await connection.send(WHOLE)
+    assert connection.transport.is_open
+    assert connection.requests == 3
+
+
+async def test_a_flood_of_requests_in_one_piece_is_refused(connection: Connection) -> None:
+    await connection.send(WHOLE * 10_000)
+    assert not connection.transport.is_open
+    assert connection.requests == 1
+    assert len(connection.protocol.pipeline) == MOST_WAITING
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"content-length: 4\r\ntransfer-encoding: chunked\r\n", b"content-length: 4\r\ncontent-length: 5\r\n",
+        b"transfer-encoding: xchunked\r\n", b"transfer-encoding: chunked, identity\r\n", b"content-length: +4\r\n",
+        b"content-length: 4,4\r\n", b"content-length : 4\r\n", b"content-length: 99999999999999999999\r\n",
+        b"x: \x00\r\n", b"x\x00: 1\r\n", b"x: 1\rcontent-length: 4\r\n", b"nothing\r\n",
+    ],
+)  # fmt: skip
+async def test_what_two_servers_may_read_in_two_ways_is_refused(connection: Connection, head: bytes) -> None:
+    await connection.send(b"POST / HTTP/1.1\r\nhost: h\r\n" + head + b"\r\n0\r\n\r\n" + WHOLE)
+    assert not connection.transport.is_open
+    assert connection.transport.written.startswith(b"HTTP/1.1 400 ")
+
+
 # ---- on a socket ----
 
 
@@ -229,3 +293,21 @@ async def test_a_head_has_a_size(db: Database) -> None:
         writer.write(b"GET /livez HTTP/1.1\r\nhost: h\r\nx: " + b"x" * 4 * MOST_HEAD)
         assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
         writer.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"GET http://h/livez HTTP/1.1", 200), (b"GET /livez?a=%ff HTTP/1.1", 200), (b"GET /%6civez HTTP/1.1", 200),
+        (b"GET /livez HTTP/1.0", 200), (b"GET /\xff HTTP/1.1", 400), (b"GET /%ff HTTP/1.1", 200),
+        (b"CONNECT h:443 HTTP/1.1", 400), (b"OPTIONS * HTTP/1.1", 404), (b"GET //livez HTTP/1.1", 200), (b"LIVEZ / HTTP/1.1", 400),
+        (b"GET http://h HTTP/1.1", 400), (b"GET livez HTTP/1.1", 400), (b"\x16\x03\x01\x02\x00", 400),
+    ],
+)  # fmt: skip
+async def test_odd_lines_are_answered_and_the_server_goes_on(db: Database, line: bytes, status: int) -> None:
+    async with server(db, RequestLimits()) as port, asyncio.timeout(PATIENCE):
+        for asked, expected in ((line, status), (b"GET /livez HTTP/1.1", 200)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(asked + b"\r\nhost: h\r\nconnection: close\r\n\r\n")
+            assert int((await reader.read()).split()[1]) == expected
+            writer.close()

@@ -1,4 +1,4 @@
-"""POST requests over plain HTTP/1.1, on connections that are kept open. The protocol is h11's.
+"""POST requests over plain HTTP/1.1, on connections that are kept open. httptools reads the answers.
 
 Workers ask a server twice for each attempt. A client for everything (redirects, cookies, proxies, pools of any kind)
 takes several times as much processor time for that. What needs TLS goes through httpx2 (api_client.py).
@@ -7,17 +7,19 @@ takes several times as much processor time for that. What needs TLS goes through
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-import h11
+import httptools
 
 from aiosched.timeouts import silence_options
 
 SILENCE: Final = 8.0  # seconds without a word of the other side's kernel, after which ours ends a connection
 _PART: Final = 65_536  # bytes that are read at once
+_NOT_IN_HEAD: Final = re.compile(r"[^\x20-\x7e]")  # what ends a line, and letters beyond ASCII
 
 _Place = tuple[str, int]
 
@@ -27,6 +29,10 @@ class HttpAnswer(NamedTuple):
 
     status: int
     body: bytes
+
+
+class _NoHttp(Exception):
+    """What has come is no answer, or what is to be sent no request."""
 
 
 class PlainHttp:
@@ -45,10 +51,13 @@ class PlainHttp:
             raise ConnectionError(f"no address: {error}") from error
         target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         fields = {"Host": parts.netloc.rpartition("@")[2], **headers, "Content-Length": str(len(body))}
+        lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+        if " " in target or any(map(_NOT_IN_HEAD.search, lines)):
+            raise ConnectionError(f"no request: {target!r}, or a header of it, has a character that none may have")
         line = await self._connect(place)
         try:
-            answer = await line.ask(h11.Request(method="POST", target=target, headers=[*fields.items()]), body)
-        except h11.ProtocolError as error:
+            answer = await line.ask("\r\n".join([*lines, "", ""]).encode() + body)
+        except (_NoHttp, httptools.HttpParserError) as error:
             line.abort()
             raise ConnectionError(f"the answer is cut off, or no HTTP: {error}") from error
         except BaseException:
@@ -87,39 +96,43 @@ class PlainHttp:
 
 
 class _HttpLine:
-    """One connection: moves bytes between its socket and the state machine of the protocol."""
+    """One connection: moves bytes between its socket and the parser, which calls the methods `on_…`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout: float) -> None:
         self._reader, self._writer, self._timeout = reader, writer, timeout
-        self._protocol = h11.Connection(h11.CLIENT)
+        self._parser = httptools.HttpResponseParser(self)
+        self._body, self._answers, self._is_reusable = bytearray(), list[HttpAnswer](), False
 
-    async def ask(self, request: h11.Request, body: bytes) -> HttpAnswer:
-        protocol = self._protocol
-        parts = [protocol.send(request), protocol.send(h11.Data(data=body)), protocol.send(h11.EndOfMessage())]
+    async def ask(self, request: bytes) -> HttpAnswer:
+        self._answers.clear()
         async with asyncio.timeout(self._timeout):
-            self._writer.write(b"".join(part for part in parts if part))
+            self._writer.write(request)
             await self._writer.drain()
-        status, found = 0, bytearray()
-        while True:
-            event = protocol.next_event()
-            if event is h11.NEED_DATA:
-                async with asyncio.timeout(self._timeout):
-                    protocol.receive_data(await self._reader.read(_PART))
-            elif isinstance(event, h11.Response):
-                status = event.status_code
-            elif isinstance(event, h11.Data):
-                found += event.data
-            elif isinstance(event, h11.EndOfMessage):
-                return HttpAnswer(status, bytes(found))
-            elif isinstance(event, h11.ConnectionClosed):
-                raise h11.RemoteProtocolError("the connection was closed")
+        while not self._answers:
+            async with asyncio.timeout(self._timeout):
+                data = await self._reader.read(_PART)
+            if not data:
+                raise _NoHttp("the connection was closed")
+            self._parser.feed_data(data)
+        return self._answers[0]
+
+    def on_message_begin(self) -> None:
+        if self._answers:
+            raise _NoHttp("another answer than the one to what was asked")
+        self._body.clear()
+
+    def on_body(self, part: bytes) -> None:
+        self._body += part
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200:  # what is before are notices
+            self._is_reusable = self._parser.should_keep_alive()
+            self._answers.append(HttpAnswer(status, bytes(self._body)))
 
     def is_reusable(self) -> bool:
-        """Whether another request may follow; then it is expected."""
-        if self._protocol.our_state is not h11.DONE or self._protocol.their_state is not h11.DONE:
-            return False
-        self._protocol.start_next_cycle()
-        return True
+        """Whether another request may follow."""
+        return self._is_reusable
 
     def is_open(self) -> bool:
         return not (self._reader.at_eof() or self._writer.is_closing())

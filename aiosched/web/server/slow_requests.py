@@ -1,7 +1,7 @@
 """Requests that do not come to their end: how long the head and the body of each may take, whatever the route.
 
-uvicorn waits for ever for the rest of a head or a body, so one client could keep open all connections that there are.
-A body may take a fixed time and what its bytes need at a slow line's rate; time in which this server does not read
+uvicorn waits for ever for the rest of a head or a body, so one client could keep open all connections that there are;
+and it takes heads of any size, and any number of requests at once (its C parser has no limits). A body may take a fixed time and what its bytes need at a slow line's rate; time in which this server does not read
 does not count. Elsewhere: bytes (guard.py, worker_api/), connections without a request (uvicorn's keep-alive).
 """
 
@@ -11,9 +11,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 MOST_HEAD: Final = 2**14  # bytes
+MOST_WAITING: Final = 16  # requests of a connection behind the one that is answered
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -27,8 +28,12 @@ class RequestLimits:
     rate: float = 32.0 * 2**10
 
 
-class BoundedProtocol(H11Protocol):
-    """uvicorn's protocol for one connection, with limits of time."""
+class TooMuch(Exception):
+    """A head is too long, or too many requests wait: the parser ends the connection with a 400."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol for one connection, with limits of time and size."""
 
     def __init__(self, *args: Any, limits: RequestLimits, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -36,6 +41,7 @@ class BoundedProtocol(H11Protocol):
         self._request: RequestResponseCycle | None = None  # the last one whose head is complete
         self._due: float | None = None  # when what is arriving has to be there, by the loop's clock
         self._timer: asyncio.TimerHandle | None = None
+        self._head = 0  # bytes that have come of a head that is not complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Of asyncio."""
@@ -49,8 +55,19 @@ class BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Of asyncio."""
+        before, is_head = self.cycle, self.cycle is None or not self.cycle.more_body
         super().data_received(data)
+        self._head = self._head + len(data) if is_head and self.cycle is before else 0
+        if self._head > MOST_HEAD:
+            self.send_400_response("The head of the request is too long.")
         self._look(len(data))
+
+    def on_headers_complete(self) -> None:
+        """Of the parser."""
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > MOST_HEAD or len(self.pipeline) >= MOST_WAITING:
+            raise TooMuch
+        super().on_headers_complete()
 
     def on_response_complete(self) -> None:
         """Of uvicorn."""
@@ -60,12 +77,14 @@ class BoundedProtocol(H11Protocol):
     def _look(self, size: int) -> None:
         """Whether a head or a body is still to come, now that so many bytes have."""
         now = self.loop.time()
-        if self.cycle is not self._request:
+        if self.pipeline:  # what is behind a request that is answered has time until its turn
+            self._expect(None)
+        elif self.cycle is not self._request:
             self._request = self.cycle
             self._expect(now + self._limits.body)
         elif self._request is not None and self._request.more_body and self._due is not None:
             self._due += size / self._limits.rate
-        if self._request is not None and not self._request.more_body:
+        if self.cycle is self._request is not None and not self._request.more_body:
             if not self._request.response_complete:
                 self._expect(None)
             elif size and self._due is None:  # the next head

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from aiosched.web.server.slow_requests import MOST_HEAD, BoundedProtocol, RequestLimits
+from aiosched.web.server.slow_requests import BoundedProtocol, RequestLimits
 
 _CLOSING_SECONDS: Final = 3
 _LIMITS: Final = RequestLimits()
@@ -77,7 +77,6 @@ async def serve(
         proxy_headers=bool(trusted),
         forwarded_allow_ips=trusted,
         http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # it makes protocols, as a class does
-        h11_max_incomplete_event_size=MOST_HEAD,
         ws="none",
         root_path=prefix,
         lifespan="on",
