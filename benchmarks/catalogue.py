@@ -151,6 +151,7 @@ SCENARIOS: Final = MappingProxyType(
 EVERYTHING: Final = (
     ("chain-200",),
     ("chain-steps",),
+    ("http-requests",),
     ("gates",),
     ("parallel-500x10",),
     ("parallel-5000x10",),
