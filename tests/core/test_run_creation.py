@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -436,6 +436,24 @@ def test_a_backfill_computes_no_more_dates_than_it_may_have() -> None:
 def test_a_backfill_without_dates_is_refused(dag: DagSpec, first: int, final: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
         list(backfill_runs(dag, day(first), day(final), now=day(10), most=100))
+
+
+@pytest.mark.parametrize(
+    ("timezone", "skipped"),
+    [
+        ("Pacific/Apia", date(2011, 12, 30)), ("Pacific/Kwajalein", date(1993, 8, 21)),
+        ("Pacific/Kiritimati", date(1994, 12, 31)),
+    ],
+)  # fmt: skip
+def test_a_backfill_of_a_day_that_clocks_skip_says_so(timezone: str, skipped: date) -> None:
+    dag = a_dag(timezone=timezone, timetable=CronTriggerTimetable("@daily", timezone))
+
+    with pytest.raises(Refused, match=f"{skipped} does not exist in {timezone}"):
+        list(backfill_runs(dag, skipped, skipped, now=day(10), most=10))
+    around = backfill_runs(dag, skipped - timedelta(days=1), skipped + timedelta(days=1), now=day(10), most=10)
+    assert len(list(around)) >= 2
+    with pytest.raises(Refused, match="swap the two dates"):
+        list(backfill_runs(dag, skipped, skipped - timedelta(days=1), now=day(10), most=10))
 
 
 @pytest.mark.parametrize(

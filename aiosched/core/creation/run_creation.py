@@ -31,7 +31,7 @@ from aiosched.core.timetables import (
     is_trigger,
     scheduled_between,
 )
-from aiosched.core.timetables.days import DayOrInstant, Period, period_of
+from aiosched.core.timetables.days import DayOrInstant, Period, is_day, period_of
 from aiosched.core.values.ids import ALLOWED_RUN_ID, RUN_WORDS, check_new_name, make_run_id
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
@@ -403,6 +403,8 @@ def backfill_runs(
         )
     period = backfill_period(spec, first, final)
     begin, end = period
+    if begin > end and is_day(first) and is_day(final) and first <= final:
+        raise Refused(f"{first} does not exist in {spec.timezone}, whose clocks skip that day; choose another one.")
     if begin > end:
         raise Refused(f"The backfill ends at {stamp(end)}, before it begins ({stamp(begin)}); swap the two dates.")
     if begin > now:
