@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from benchmarks.scaling_model import TaskCost, predicted
@@ -36,3 +39,20 @@ def test_schedulers_without_a_core_add_nothing() -> None:
     cost = TaskCost(100 * MICRO, 0.0, 0.0)
 
     assert predicted(cost, 8, 2).throughput == pytest.approx(predicted(cost, 2, 2).throughput)
+
+
+def test_the_page_says_what_the_model_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-far.md").read_text(encoding="utf-8")
+    found = re.search(r"costs (\d+) us of its scheduler, (\d+) us of PostgreSQL, (\d+) bytes .* a (\d+)th of", page)
+    assert found is not None
+    scheduler, postgres, wal, syncs = map(int, found.groups())
+    cost = TaskCost(scheduler * MICRO, postgres * MICRO, 200 * MICRO / syncs, wal)
+    lines = re.findall(r"^\| .*: modelled \| (\d+) \| (\d+) \| ([\d,]+) \| ([\d,]+) \| (\w+) \|$", page, re.MULTILINE)
+
+    assert len(lines) == 4
+    for schedulers, cores, tasks, millions, limit in lines:
+        expected = predicted(cost, int(schedulers), int(cores))
+        a_second = int(tasks.replace(",", ""))
+        assert a_second == pytest.approx(expected.throughput, rel=0.01)
+        assert int(millions.replace(",", "")) == pytest.approx(a_second * 86_400 / 1e6, rel=0.01)
+        assert limit == expected.limit
