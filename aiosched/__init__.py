@@ -14,12 +14,14 @@ from aiosched.version import __version__
 if TYPE_CHECKING:
     from aiosched.authoring.assets.asset_events import Metadata
     from aiosched.authoring.assets.assets import Asset, AssetAccessControl, AssetAlias, AssetAll, AssetAny, AssetWatcher
+    from aiosched.authoring.assets.check_results import CheckResult
     from aiosched.authoring.assets.state_stores import NEVER_EXPIRE
     from aiosched.authoring.base.dependencies import Label, chain, cross_downstream
     from aiosched.authoring.base.params import Param
     from aiosched.authoring.dag.dag import DAG
     from aiosched.authoring.dag.deadlines import DeadlineAlert, DeadlineReference
     from aiosched.authoring.dag.groups import TaskGroup
+    from aiosched.authoring.decorators.asset_checks import asset_check
     from aiosched.authoring.decorators.asset_dags import asset
     from aiosched.authoring.decorators.dags import dag, task_group
     from aiosched.authoring.decorators.setup_teardown import setup, teardown
@@ -141,12 +143,14 @@ if TYPE_CHECKING:
 _MODULES = {
     "authoring.assets.asset_events": "Metadata",
     "authoring.assets.assets": "Asset AssetAccessControl AssetAlias AssetAll AssetAny AssetWatcher",
+    "authoring.assets.check_results": "CheckResult",
     "authoring.assets.state_stores": "NEVER_EXPIRE",
     "authoring.base.dependencies": "Label chain cross_downstream",
     "authoring.base.params": "Param",
     "authoring.dag.dag": "DAG",
     "authoring.dag.deadlines": "DeadlineAlert DeadlineReference",
     "authoring.dag.groups": "TaskGroup",
+    "authoring.decorators.asset_checks": "asset_check",
     "authoring.decorators.asset_dags": "asset",
     "authoring.decorators.dags": "dag task_group",
     "authoring.decorators.setup_teardown": "setup teardown",
@@ -246,6 +250,7 @@ __all__ = [
     "BranchPythonOperator",
     "BranchPythonVirtualenvOperator",
     "ChainMapper",
+    "CheckResult",
     "Connection",
     "Context",
     "CronPartitionTimetable",
@@ -340,6 +345,7 @@ __all__ = [
     "YearWindow",
     "__version__",
     "asset",
+    "asset_check",
     "chain",
     "cross_downstream",
     "dag",

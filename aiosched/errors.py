@@ -33,6 +33,7 @@ AioschedError
 ├── SecretBackendError       a backend of secrets cannot be asked
 ├── TemplateError            a template of a task cannot be rendered
 ├── CommandFailed            a task's command ended with an error; retryable
+├── AssetCheckFailed         a check said fail of its asset; retryable
 ├── TaskDeferralError        the trigger of a deferred task failed; retryable
 │   └── TaskDeferralTimeout  the trigger did not fire in time
 ├── InvalidTransition        a bug in aiosched
@@ -310,6 +311,10 @@ class TemplateError(AioschedError):
 
 class CommandFailed(AioschedError):
     """A task's command ended with an error; retryable."""
+
+
+class AssetCheckFailed(AioschedError):
+    """A check said fail of its asset; retryable. The message is that of its result."""
 
 
 class InvalidTransition(AioschedError):

@@ -34,6 +34,7 @@ from aiosched.core.graph.params import resolve_params
 from aiosched.core.graph.previous_run import EarlierRuns
 from aiosched.core.run.board import Board, Effects, Instance, Run
 from aiosched.core.run.deferral import is_trigger, trigger_key
+from aiosched.core.values.asset_checks import read_report
 from aiosched.core.values.messages import (
     Attempt,
     AttemptKey,
@@ -461,6 +462,12 @@ class Memory:
         """All assets count as active."""
         return {uri: uri for uri in args["uris"]}
 
+    async def asset_check(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """What a check says is logged."""
+        report = read_report(args)
+        log.info("the check %s says %s: %s %s", report.task_id, report.status, report.message, report.metadata_text)
+        return {"is_stored": False}
+
     async def asset_events(self, args: Mapping[str, Any]) -> list[Any]:
         """There are no events."""
         return []
@@ -497,6 +504,7 @@ class Memory:
 
 MEMORY_SERVICES: Mapping[str, MemoryService] = {
     "ask_input": Memory.ask_input,
+    "asset_check": Memory.asset_check,
     "asset_events": Memory.asset_events,
     "asset_state": Memory.asset_state,
     "check_assets": Memory.check_assets,

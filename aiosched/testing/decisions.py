@@ -15,7 +15,7 @@ from aiosched.db.statements.journal import InstanceChange
 from aiosched.errors import NotFound, did_you_mean
 from aiosched.scheduler.memory.cache import StateCache
 from aiosched.scheduler.memory.changes import Changes
-from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_sensor, pokes
+from aiosched.testing.attempts.acting import Authored, decides, decides_as_trigger, is_check, is_sensor, pokes
 from aiosched.testing.attempts.endings import NO_TIME, Ending, Play, Scripted, fails, succeeds, trigger_ending
 from aiosched.testing.attempts.outcomes import ScriptedTask
 from aiosched.testing.rows.assets import names_by_uri
@@ -106,9 +106,11 @@ class Scripts:
             if decides(task):
                 return Ending(takes=takes, acts=True)
             if error is None:
-                return _SUCCEEDS if takes is None else succeeds(takes=takes)
-            ending = fails(error, takes=takes)
-        if is_sensor(task) and pokes(attempt, ending):
+                ending = _SUCCEEDS if takes is None else succeeds(takes=takes)
+            else:
+                ending = fails(error, takes=takes)
+        says = ending.outcome is Outcome.SUCCESS and is_check(task)
+        if says or (is_sensor(task) and pokes(attempt, ending)):
             return dataclasses.replace(ending, acts=True)
         return ending
 

@@ -15,12 +15,13 @@ import msgspec
 from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Run
+from aiosched.core.values.asset_checks import read_report
 from aiosched.core.values.messages import FoundXComs, XComPairs, XComRef, XComSearch
 from aiosched.core.values.states import RunState, RunType
 from aiosched.db.assets.assets import NewAssetEvent
 from aiosched.errors import NotFound, Refused
 from aiosched.executors.dag_test import StatesInMemory
-from aiosched.testing.rows.assets import mentioned_names, names_by_uri
+from aiosched.testing.rows.assets import WorldCheck, mentioned_names, names_by_uri
 
 if TYPE_CHECKING:
     from aiosched.testing.people import People
@@ -186,6 +187,19 @@ class WorldServices:
             raise Refused(f"No DAG of the world mentions the asset {', '.join(map(repr, missing))}: add one that does.")
         return {uri: found[uri] for uri in args["uris"]}
 
+    def asset_check(self, run: int, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the asset that the DAG says the task checks."""
+        report = read_report(args)
+        inlets = next((task.inlets for task in self._tasks(run) if task.task_id == report.task_id), ())
+        at_uri = names_by_uri(self.world.rows.living_specs())
+        for ref in (ref for ref in inlets if ref.is_check):
+            asset = at_uri.get(ref.name, ref.name) if ref.kind == "uri" else ref.name
+            of = self.world.rows.runs[run]
+            self.world.rows.assets.checks.append(
+                WorldCheck(asset, of.dag_id, of.run_id, *msgspec.structs.astuple(report))
+            )
+        return {"is_stored": True}
+
     def asset_events(self, run: int, args: Mapping[str, Any]) -> list[dict[str, Any]]:
         asked = ("asset", "name"), ("uri", "uri"), ("alias", "alias")
         events = self.world.rows.assets.events
@@ -265,6 +279,7 @@ def _is_in(group: str | None, wanted: str) -> bool:
 _SERVICES: Final[Mapping[str, Callable[[WorldServices, int, Mapping[str, Any]], Any]]] = MappingProxyType(
     {
         "ask_input": WorldServices.ask_input,
+        "asset_check": WorldServices.asset_check,
         "asset_events": WorldServices.asset_events,
         "asset_state": WorldServices.asset_state,
         "check_assets": WorldServices.check_assets,

@@ -12,6 +12,7 @@ from aiosched.errors import NotFound, Refused, did_you_mean
 from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.testing.decisions import Decision, DecisionLog
 from aiosched.testing.member import Fleet
+from aiosched.testing.rows.assets import WorldCheck
 from aiosched.testing.rows.rows import Rows
 from aiosched.testing.world_memory import MemoryContext, WorldClock
 
@@ -93,6 +94,10 @@ class WorldView:
     def events_of(self, dag_id: str, run_id: str) -> list[NewAssetEvent]:
         """The asset events that an asset-triggered run has consumed, in order."""
         return list(self.rows.assets.consumed.get(self._key(dag_id, run_id), ()))
+
+    def checks_of(self, asset: str) -> list[WorldCheck]:
+        """What the checks of an asset have said, in order."""
+        return [said for said in self.rows.assets.checks if said.asset == asset]
 
     def backfills(self, dag_id: str) -> dict[int, str]:
         """The DAG's backfills by number: `running`, `paused` or `completed`."""

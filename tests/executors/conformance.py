@@ -12,7 +12,7 @@ OUTCOMES: Final = """
 import asyncio, os, time
 from datetime import UTC, datetime, timedelta
 
-from aiosched import DAG, BaseOperator, Asset, task
+from aiosched import DAG, Asset, BaseOperator, CheckResult, asset_check, task
 from aiosched.errors import FailTask, RescheduleTask, SkipTask
 from aiosched.triggers import TimeDeltaTrigger
 
@@ -137,6 +137,16 @@ with DAG("outcomes", schedule=None, max_active_tasks=100, default_args={{"retry_
     @task(templates_dict={{"run": "{{{{ run_id }}}}"}})
     async def templated_too(templates_dict=None): return templates_dict["run"]
 
+    @asset_check(Asset("made"))
+    def warns(): return CheckResult("warn", "3 rows", {{"rows": 3}})
+
+    @asset_check(Asset("made"), retries=1)
+    async def passes_at_last(ti=None): return ti.try_number == 2
+
+    @asset_check(Asset("made"), execution_timeout=0.3)
+    def hangs(): time.sleep(60)
+
+    warns(), passes_at_last(), hangs()
     first, second = plain(), coroutine()
     reads(first, second), reads_too(first, second)
     reads_large(large()), too_large(), fails(), fails_too(), fails_at_once(), works_at_last(), works_at_last_too()
@@ -182,6 +192,9 @@ EXPECTED: Final[dict[str, Expected]] = {
     "not_json": Expected("failed", reason="JSON"),
     "system_exit": Expected("failed", reason="SystemExit"),
     "makes": Expected("success"),
+    "warns": Expected("success", value="warn"),
+    "passes_at_last": Expected("success", tries=2, value="pass"),
+    "hangs": Expected("failed", reason="execution_timeout"),
     "templated": Expected("success", value="r"),
     "templated_too": Expected("success", value="r"),
     "deferred": Expected("success", value="resumed"),

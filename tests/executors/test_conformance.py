@@ -207,6 +207,7 @@ INSTANCES = """
      WHERE r.run_id = $1
      ORDER BY 1
 """
+CHECKED = "SELECT task_id, try_number, status, message FROM asset_check ORDER BY task_id, try_number"
 
 
 async def test_outcomes(stage: Stage) -> None:
@@ -219,6 +220,11 @@ async def test_outcomes(stage: Stage) -> None:
         rendered = await rows(scheduler, "SELECT fields -> 'templates_dict' ->> 'run' FROM rendered_fields")
         assert rendered == [("r",), ("r",)]
         assert await rows(scheduler, "SELECT count(*) FROM asset_event") == [(1,)]
+        assert await rows(scheduler, CHECKED) == [
+            ("passes_at_last", 1, "fail", ""),
+            ("passes_at_last", 2, "pass", ""),
+            ("warns", 1, "warn", "3 rows"),
+        ]
         assert await rows(scheduler, "SELECT count(*) FROM task_report") == [(0,)]
         assert await rows(scheduler, "SELECT count(*) FROM engine_attempt") == [(0,)]
     for task_id, (state, tries, value, reason) in EXPECTED.items():

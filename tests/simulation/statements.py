@@ -527,7 +527,8 @@ _ABSENT: Final = re.compile(r"(?:SELECT .*? FROM|DELETE FROM|UPDATE|INTO) (\w+)"
 _EMPTY_TABLES: Final = {
     "deadline", "asset", "asset_alias", "asset_reference", "asset_event", "asset_queue",
     "asset_consumption", "asset_key_event", "asset_partition", "asset_partition_event",
-    "sla_miss", "engine_attempt", "unreferenced_xcom", "task_state", "asset_state", "dag_schedule",
+    "sla_miss", "engine_attempt", "unreferenced_xcom", "task_state", "asset_state", "asset_check",
+    "dag_schedule",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import msgspec
 from aiosched.authoring.base.checks import fail, warn
 from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.plain_values import strict_json
+from aiosched.authoring.dag.blocking_checks import check_blocking
 from aiosched.authoring.dag.task_specs import seconds, task_spec, utc
 from aiosched.authoring.mapping.mapped import check_rule
 from aiosched.authoring.tasks.rendering import strings_in
@@ -41,6 +42,7 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
     _check_schedule(dag)
     for task in dag.task_dict.values():
         _check_rules(dag, task)
+    check_blocking(dag)
     return DagSpec(
         dag_id=dag.dag_id,
         timetable=dag.timetable_at(now),

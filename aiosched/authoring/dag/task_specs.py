@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, outlet_of
 from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.dag.blocking_checks import checked_asset
 from aiosched.authoring.operators.empty import EmptyOperator
 from aiosched.authoring.tasks.rendering import needs_rendering
 from aiosched.authoring.tasks.shown_values import as_json
@@ -72,7 +75,7 @@ def task_spec(task: BaseOperator) -> TaskSpec:
         owner=task.owner,
         doc=task.doc,
         template_fields={name: as_json(value) for name, value in task._shown_fields().items()},
-        inlets=_asset_refs(task, "inlet", task.inlets),
+        inlets=_inlets(task),
         outlets=_asset_refs(task, "outlet", task.outlets),
         params={name: as_json(task.params[name]) for name in task._params},
     )
@@ -132,6 +135,14 @@ def _max_retry_delay(task: BaseOperator) -> float | None:
         return min(own, limit)
     grows = task.retry_exponential_backoff not in (0, 1)
     return limit if grows and limit != MAX_TASK_RETRY_DELAY else None
+
+
+def _inlets(task: BaseOperator) -> tuple[AssetRef, ...]:
+    refs = _asset_refs(task, "inlet", task.inlets)
+    if (asset := checked_asset(task)) is None:
+        return refs
+    checked = _ref(task, "inlet", asset)
+    return tuple(msgspec.structs.replace(ref, is_check=True) if ref == checked else ref for ref in refs)
 
 
 def _asset_refs(task: BaseOperator, role: str, values: Iterable[object]) -> tuple[AssetRef, ...]:

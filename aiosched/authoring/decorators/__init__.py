@@ -1,1 +1,1 @@
-"""Decorators: `@task`, `@setup`, `@teardown`, `@dag`, `@task_group` and `@asset`."""
+"""Decorators: `@task`, `@setup`, `@teardown`, `@dag`, `@task_group`, `@asset` and `@asset_check`."""

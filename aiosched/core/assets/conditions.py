@@ -214,6 +214,7 @@ class AssetReference:
     partitioned: bool = False  # by a schedule whose runs are of partitions
     fresh_within: float | None = None  # seconds; see freshness.py
     group: str = NO_GROUP
+    is_check: bool = False  # of an inlet: the task checks it
 
 
 def reference_of(leaf: Leaf) -> AssetReference:

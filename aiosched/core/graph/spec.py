@@ -70,6 +70,7 @@ class AssetRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra: dict[str, Any] = {}  # of the asset itself
     fresh_within: float | None = None  # seconds; see core/assets/freshness.py
     group: str = NO_GROUP
+    is_check: bool = False  # the task is a check of it
 
 
 class ExternalMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -255,8 +256,10 @@ def _mention(role: str, ref: AssetRef, task_id: str) -> AssetReference:
     if kind == "asset":
         uri = ref.uri or ref.name
         extra, within, group = ref.extra, ref.fresh_within, ref.group
-        return AssetReference(role, kind, ref.name, uri, task_id, extra, fresh_within=within, group=group)
-    return AssetReference(role, kind, ref.name or ref.uri, "", task_id)
+        return AssetReference(
+            role, kind, ref.name, uri, task_id, extra, fresh_within=within, group=group, is_check=ref.is_check
+        )
+    return AssetReference(role, kind, ref.name or ref.uri, "", task_id, is_check=ref.is_check)
 
 
 def content_hash(document: bytes) -> str:

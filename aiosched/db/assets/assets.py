@@ -56,7 +56,7 @@ FORGET_KEYS: Final = (
     "DELETE FROM asset_partition WHERE dag_id = ANY($1::text[])",
     "DELETE FROM asset_queue WHERE dag_id = ANY($1::text[])",
 )
-_MENTION: Final = ("dag_id", "role", "kind", "name", "uri", "task_id", "watchers", "fresh_within")
+_MENTION: Final = ("dag_id", "role", "kind", "name", "uri", "task_id", "watchers", "fresh_within", "is_check")
 PUT_REFERENCES: Final = f"{ASSET_REFERENCE.insert(_MENTION)} ON CONFLICT DO NOTHING"
 
 
@@ -92,6 +92,7 @@ async def store_references(
             r.task_id,
             msgspec.json.encode(r.watchers).decode() if r.watchers else None,
             r.fresh_within,
+            r.is_check,
         )
         for dag_id in dag_ids
         for r in references[dag_id]

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from aiosched.core.values.asset_checks import CheckStatus
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import RunState, RunType, TaskState
 from aiosched.db.schema.table import Check, Index, Table, Unique, one_of
@@ -618,6 +619,7 @@ ASSET_REFERENCE: Final = Table(
         "uri": "text NOT NULL DEFAULT ''",
         "watchers": "json",  # of the asset, as the schedule defines it; NULL: none
         "fresh_within": "float8",  # of the asset, in seconds; NULL: this mention says nothing
+        "is_check": "boolean NOT NULL DEFAULT false",  # of an inlet: the task checks the asset
     },
     Check("role", one_of("role", ("schedule", "inlet", "outlet"))),
     Check("kind", one_of("kind", ("asset", "alias", "name", "uri"))),
@@ -709,6 +711,27 @@ ASSET_PARTITION_EVENT: Final = Table(
         "event_id": "bigint PRIMARY KEY REFERENCES asset_event (id) ON DELETE CASCADE",
     },
     Index("event_id"),
+)
+
+# What checks of assets have said, once for each try. Results count while the DAG's file has the check.
+ASSET_CHECK: Final = Table(
+    "asset_check",
+    {
+        "id": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "asset_id": "bigint NOT NULL REFERENCES asset (id) ON DELETE CASCADE",
+        "dag_id": "text NOT NULL",
+        "task_id": "text NOT NULL",
+        "run_id": "bigint NOT NULL",  # dag_run.id
+        "map_index": "int NOT NULL",
+        "try_number": "smallint NOT NULL",
+        "status": "text NOT NULL",
+        "message": "text NOT NULL DEFAULT ''",
+        "metadata": "json NOT NULL DEFAULT '{}'",
+        "checked_at": "timestamptz NOT NULL DEFAULT now()",
+    },
+    Unique("run_id", "task_id", "map_index", "try_number"),
+    Check("status", one_of("status", CheckStatus)),
+    Index("asset_id", "dag_id", "task_id", "id"),
 )
 
 

@@ -61,6 +61,7 @@ _WEB: Final[Privileges] = MappingProxyType(
     {
         **GRANTS,
         "api_token": _ALL,
+        "asset_check": _ALL,
         "asset_state": _ALL,
         "request": ("SELECT", "INSERT", "UPDATE"),
         "connection": _ALL,

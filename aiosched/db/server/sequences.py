@@ -18,10 +18,10 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 # Tables with an identity: `id`, but for one.
 NUMBERED: Final = (
-    "alert", "alert_rule", "alert_silence", "api_token", "asset", "asset_event", "asset_partition", "asset_state",
-    "audit_log", "backfill", "callback_outbox", "dag_run", "dag_schedule", "dag_version", "engine_attempt", "list_view",
-    "lost_span", "request", "scheduler", "set_aside_report", "sla_miss", "task_report", "task_state", "user_grant",
-    "web_session", "web_user",
+    "alert", "alert_rule", "alert_silence", "api_token", "asset", "asset_check", "asset_event", "asset_partition",
+    "asset_state", "audit_log", "backfill", "callback_outbox", "dag_run", "dag_schedule", "dag_version",
+    "engine_attempt", "list_view", "lost_span", "request", "scheduler", "set_aside_report", "sla_miss", "task_report",
+    "task_state", "user_grant", "web_session", "web_user",
 )  # fmt: skip
 # The constraints that a number in use violates.
 CONSTRAINTS: Final = frozenset({*(f"pk_{table}" for table in NUMBERED), "uq_web_user_id"} - {"pk_web_user"})

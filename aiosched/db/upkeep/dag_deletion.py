@@ -19,6 +19,7 @@ DELETE_DAG: Final = (
     """DELETE FROM task_try WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_note WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_state WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
+    """DELETE FROM asset_check WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM human_input WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM task_instance WHERE run_id IN (SELECT id FROM dag_run WHERE dag_id = $1)""",
     """DELETE FROM dag_run WHERE dag_id = $1""",

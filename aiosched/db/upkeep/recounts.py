@@ -120,7 +120,7 @@ async def add_leases(conn: DatabaseConnection, partitions: Sequence[int]) -> Non
 # here: their rows are deleted when they are read.
 OF_RUNS: Final = (
     "xcom", "callback_outbox", "deadline", "deferral", "try_source", "task_try", "task_note", "task_state",
-    "human_input", "rendered_fields", "unwritten_log", "map_label",
+    "asset_check", "human_input", "rendered_fields", "unwritten_log", "map_label",
     "task_instance",
 )  # fmt: skip
 MOST_RUNS: Final = 500  # looked at in one step

@@ -145,7 +145,7 @@ TAKE_RUN: Final = f"""
 """
 _OF_RUNS: Final = (
     "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "rendered_fields", "task_try",
-    "task_note", "task_state", "human_input", "map_label", "unwritten_log", "task_instance",
+    "task_note", "task_state", "asset_check", "human_input", "map_label", "unwritten_log", "task_instance",
 )  # fmt: skip
 
 # What has expired, whatever $1 is. Indexes: ix_task_state_expires_at, ix_asset_state_expires_at.

@@ -3,6 +3,7 @@
     check_assets              {names, uris}                -> {uri: name}, or refused
     asset_events              {asset | uri | alias, limit} -> [event], oldest first
     triggering_asset_events   {}                           -> [event], oldest first
+    asset_check               CheckReport                  -> {is_stored}
 
 An event is {name, uri, timestamp, extra, alias, dag_id, run_id, task_id, map_index, partition_key}.
 Source: the semantics reference, sections 15.1 and 15.4.
@@ -15,7 +16,9 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from aiosched.core.values.asset_checks import read_report
 from aiosched.db.assets.assets import inactive_assets
+from aiosched.db.assets.checks import record_check
 from aiosched.db.queries import asset_queries
 from aiosched.db.server.engine import Database
 from aiosched.errors import Refused
@@ -58,6 +61,13 @@ async def triggering_asset_events(db: Database, call: ServiceCall) -> list[dict[
         text = "run %d was made by very many events: its tasks see only the newest %d events"
         logger.warning(text, call.run, len(events))
     return _shown(events)
+
+
+async def asset_check(db: Database, call: ServiceCall) -> dict[str, bool]:
+    """Store what a check says, once for an attempt; not what has ended, or is no check by the DAG's file."""
+    report = read_report(call.args)
+    async with db.acquire() as conn:
+        return {"is_stored": await record_check(conn, call.run, report)}
 
 
 def _shown(events: Iterable[asset_queries.EventRow]) -> list[dict[str, Any]]:

@@ -274,6 +274,7 @@ def _shown(run: task_services.AskedRun | None) -> dict[str, Any] | None:
 SERVICES: Final[Mapping[str, Service]] = MappingProxyType(
     {
         "ask_input": ask_input,
+        "asset_check": asset_services.asset_check,
         "asset_events": asset_services.asset_events,
         "check_assets": asset_services.check_assets,
         "clear_run": _clear_run,

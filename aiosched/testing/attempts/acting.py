@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from aiosched.authoring.operators.asset_check import AssetCheckOperator
 from aiosched.authoring.operators.branching import BaseBranchOperator, LatestOnlyOperator
 from aiosched.authoring.operators.human_input import HITLOperator
 from aiosched.authoring.operators.python import BranchPythonOperator, ShortCircuitOperator
@@ -110,7 +112,7 @@ class Stage:
         assert isinstance(execution, _Acting | _ActingTrigger)
         execution.clock = self._clock
         if isinstance(execution, _Acting):
-            execution.poke, execution.holds_at = poke, ending.holds_at
+            execution.poke, execution.ending = poke, ending
 
         def start() -> None:
             work = self._loop.create_task(self._play(execution))
@@ -180,6 +182,11 @@ def is_sensor(task: BaseOperator | None) -> bool:
     return task is not None and issubclass(task.operator_class, BaseSensorOperator)
 
 
+def is_check(task: BaseOperator | None) -> bool:
+    """Whether the task says something of an asset when it ends well, as its script sets."""
+    return task is not None and issubclass(task.operator_class, AssetCheckOperator)
+
+
 def pokes(attempt: Attempt, ending: Ending) -> bool:
     """Whether a sensor acts and pokes for the result of its script: until it is done, or to fail as a sensor does."""
     return _is_of_poke(ending) and (attempt.resume is None or attempt.resume.error is not None)
@@ -203,10 +210,7 @@ def _poke(ending: Ending, clock: Clock) -> Poke:
         if ending.outcome is Outcome.FAILED:
             kind = FailTask if ending.fail_now else PokeFailed
             raise kind(ending.reason or "it failed as its script says")
-        for key, value in ending.pushes.items():
-            context["ti"].xcom_push(key, value)
-        for event in ending.events:
-            context["outlet_events"].note(event)
+        _give(ending, context)
         return PokeReturnValue(True, ending.returns)
 
     return poke
@@ -215,15 +219,18 @@ def _poke(ending: Ending, clock: Clock) -> Poke:
 class _Acting(Execution):
     """A try of an operator that acts."""
 
-    __slots__ = ("clock", "holds_at", "poke")
+    __slots__ = ("clock", "ending", "poke")
     clock: Clock
+    ending: Ending
     poke: Poke | None
-    holds_at: datetime | None
 
     async def _render(self, task: BaseOperator, context: Context) -> BaseOperator:
         operator = copy.copy(await super()._render(task, context))
         if hasattr(operator, "clock"):
             operator.clock = self.clock
+        if isinstance(operator, AssetCheckOperator):
+            says = partial(_say_async if operator.is_async else _say, self.ending)
+            operator.__dict__.update(python_callable=says, op_args=(), op_kwargs={})
         if self.poke is not None:
             overrides = {"poke": self.poke, "pokes_async": True, "is_async": True, "deferred_on": self._deferred_on}
             operator.__dict__.update(overrides)  # its own methods and a cached property
@@ -234,10 +241,30 @@ class _Acting(Execution):
         return await super()._execute(call, context, is_async or pokes)
 
     def _deferred_on(self, context: Context) -> BaseTrigger:
-        return DateTimeTrigger(self.holds_at or self.clock.now())
+        return DateTimeTrigger(self.ending.holds_at or self.clock.now())
 
     async def _call_all(self, kind: str, callbacks: Sequence[Callable[..., Any]]) -> None:
         """Callbacks do not run in a world."""
+
+
+def _say(ending: Ending, **context: Any) -> Any:
+    """The function of a check, by its script; by default it passes."""
+    _give(ending, context)
+    return True if ending.returns is None else ending.returns
+
+
+async def _say_async(ending: Ending, **context: Any) -> Any:
+    return _say(ending, **context)
+
+
+def _give(ending: Ending, context: Mapping[str, Any]) -> None:
+    """Push values, and add events, by a script."""
+    for key, value in ending.pushes.items():
+        context["ti"].xcom_push(key, value)
+    for event in ending.events:
+        context["outlet_events"].note(event)
+    for outlet in context["outlet_events"].values() if ending.partitions else ():
+        outlet.add_partitions(ending.partitions)
 
 
 class _ActingTrigger(TriggerExecution):

@@ -1,4 +1,4 @@
-"""Asset events of a `World` and their queues by DAG, in place of the tables (db/assets/assets.py)."""
+"""Asset events of a `World`, their queues by DAG, and what checks said, in place of the tables (db/assets)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from aiosched.core.assets.conditions import (
     AliasRequired,
@@ -29,6 +30,20 @@ from aiosched.scheduler.runs.partitioned_runs import Partitioned
 from aiosched.testing.rows.partitions import PartitionRows
 
 
+class WorldCheck(NamedTuple):
+    """What one try of a check said of an asset: `status` is pass, warn or fail."""
+
+    asset: str
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    status: str
+    message: str
+    metadata: dict[str, Any]
+
+
 @dataclass(slots=True)
 class AssetQueues:
     """The events, the assets queued for each DAG, and the events that each run has consumed."""
@@ -37,6 +52,7 @@ class AssetQueues:
     waiting: dict[str, dict[str, QueuedAsset]] = field(default_factory=dict)  # by DAG id, then by the asset's name
     aliases: dict[str, set[str]] = field(default_factory=dict)
     consumed: dict[int, list[NewAssetEvent]] = field(default_factory=dict)  # by the key of the run
+    checks: list[WorldCheck] = field(default_factory=list)  # what they said
     partitions: PartitionRows = field(default_factory=PartitionRows)
     _of_asset: dict[str, tuple[list[datetime], list[int]]] = field(default_factory=dict)  # instants and positions
     _at_uri: dict[str, set[str]] = field(default_factory=dict)  # names of assets with events

@@ -31,6 +31,7 @@ ATTACKS = {
     "another team's variable": "as_victim().acall('variable', get='region', by=['t', -1, 1])",
     "another run's values": "later(speaker().get_xcoms, VICTIM.run, [XComRef('victim')])",
     "state of another's task": "as_victim().acall('task_state', do='set', key='k', value=1, task_id='t', map_index=-1)",
+    "a check of another's asset": "as_victim().acall('asset_check', task_id='t', map_index=-1, try_number=1)",
     "answer to another's question": "as_victim().acall('close_input', task_index=0, map_index=-1, by='boss')",
     "a run in another's name": "as_victim().acall('trigger_dag', dag_id='v')",
     "an entry of what another read": "as_victim(-2**63).acall('connection', get='shop', by=['victim', -1, 1])",
