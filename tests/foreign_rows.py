@@ -75,6 +75,7 @@ async def seed(db: Database) -> None:
         ("list_view", {"page": "runs", "name": "late", "query": "state=failed", "changed_by": "ann"}),
         ("asset", {"name": ASSET, "uri": "s3://orders", "extra": {"a": 1}}),
         ("asset_reference", asset_key | {"role": "schedule", "kind": "asset", "uri": "s3://orders"}),
+        ("asset_reference", asset_key | {"role": "inlet", "kind": "asset", "task_id": TASK, "is_check": True}),
         ("variable", {"key": "k", "value": "secret"}),
         ("connection", {"conn_id": "c", "conn_type": "http", "secret": "secret"}),
         ("request", {"partition": partition_of(DAG), "dag_id": DAG, "verb": "clear", "args": {}, "requested_by": "ann",
@@ -119,6 +120,10 @@ async def seed(db: Database) -> None:
         await conn.execute(
             "INSERT INTO asset_event (asset_id, timestamp, source_dag_id, source_run_id, source_task_index, "
             "source_map_index, extra) SELECT id, $1, $2, $3, 0, -1, '{}' FROM asset", NOON, DAG, run,
+        )  # fmt: skip
+        await conn.execute(
+            "INSERT INTO asset_check (asset_id, dag_id, task_id, run_id, map_index, try_number, status, message) "
+            "SELECT id, $1, $2, $3, -1, 1, 'warn', 'm' FROM asset", DAG, TASK, run,
         )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from aiosched.core.requests.requests import (
 from aiosched.core.values.states import RUN_FINISHED, TaskState
 from aiosched.errors import AioschedError, NotAnswered, NotFound, Refused
 from aiosched.web.api.actions import ClearAnswer, Noted, Triggered, TriggeredRuns
-from aiosched.web.api.assets import AssetEventResource, AssetResource, Emitted
+from aiosched.web.api.assets import AssetCheckResource, AssetChecksResource, AssetEventResource, AssetResource, Emitted
 from aiosched.web.api.backfills import BackfillAnswer, BackfillResource
 from aiosched.web.api.base.bodies import body_of
 from aiosched.web.api.base.run_resource import RunResource
@@ -376,6 +376,11 @@ class Client(ListClient):
         """The graph of what depends on what across DAGs; `around` is `dag:ID` or `asset:NAME`."""
         params = {"around": around, "direction": str(direction), "search": search, "limit": limit}
         return await self._get(DependencyGraph, "dependencies", _given(params))
+
+    async def asset_checks(self, asset: str) -> list[AssetCheckResource]:
+        """The checks of an asset by DAG and task, with what they said last."""
+        found = await self._get(AssetChecksResource, "asset-checks", {"name": asset})
+        return found.checks
 
     def asset_events(self, asset: str) -> AsyncIterator[AssetEventResource]:
         """The events of an asset, newest first."""

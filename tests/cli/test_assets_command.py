@@ -13,7 +13,7 @@ from aiosched.core.assets.conditions import AssetReference
 from aiosched.db.assets.assets import NewAssetEvent, record_events, store_references
 from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
-from tests.cli.records import NOON, add_dag
+from tests.cli.records import NOON, add_dag, add_run, insert
 from tests.cli.serving import living
 from tests.databases import Server
 from tests.patience import PATIENCE
@@ -52,11 +52,24 @@ async def a_few(db: Database) -> None:
     await add_dag(db, "report")
     async with db.transaction() as conn:
         mentions = {
-            "maker": (AssetReference("outlet", "asset", "orders", "s3://orders", "load"),),
+            "maker": (
+                AssetReference("outlet", "asset", "orders", "s3://orders", "load"),
+                AssetReference("inlet", "asset", "orders", "s3://orders", "gaps", is_check=True),
+                AssetReference("inlet", "asset", "orders", "s3://orders", "new", is_check=True),
+            ),
             "report": (AssetReference("schedule", "asset", "orders", "orders"),),
         }
         await store_references(conn, mentions, now=NOON)
         await record_events(conn, [NewAssetEvent("orders", "", '{"rows": 1}', None, NOON + timedelta(hours=1))])
+
+
+async def a_warning(db: Database) -> None:
+    run = await add_run(db, "maker", await add_dag(db, "other"), "r")
+    async with db.acquire() as conn:
+        asset = await conn.fetchval("SELECT id FROM asset")
+        place = {"asset_id": asset, "dag_id": "maker", "task_id": "gaps", "run_id": run, "map_index": -1}
+        said = {"try_number": 1, "status": "warn", "message": "3 gaps", "metadata": {"gaps": 3}}
+        await insert(conn, "asset_check", place | said)
 
 
 def test_assets_are_listed_with_who_makes_them_and_who_waits(on_db: Cli) -> None:
@@ -73,6 +86,20 @@ def test_assets_are_listed_with_who_makes_them_and_who_waits(on_db: Cli) -> None
         [],
     )
     assert on_db.lines("assets", "list")[0][:5] == ["orders", "s3://orders", "yes", "maker", "report"]
+
+
+def test_what_checks_said_is_listed(on_db: Cli) -> None:
+    assert "There is no asset 'orders'" in on_db("assets", "checks", "orders", code=3).stderr
+    on_db.work(a_few)
+    on_db.work(a_warning)
+
+    gaps, new = on_db.json("assets", "checks", "orders")
+    assert (gaps["task_id"], gaps["is_blocking"], new["task_id"], new["last"]) == ("gaps", False, "new", None)
+    assert (gaps["last"]["status"], gaps["last"]["metadata"]) == ("warn", {"gaps": 3})
+    first, second = on_db.lines("assets", "checks", "orders")
+    assert [*first[:4], *first[5:]] == ["maker", "gaps", "no", "warn", "r", "3 gaps", '{"gaps": 3}']
+    assert second[:3] == ["maker", "new", "no"]
+    assert on_db.json("assets", "list")[0]["check"] == "warn"
 
 
 def test_the_events_of_an_asset_are_listed(on_db: Cli) -> None:

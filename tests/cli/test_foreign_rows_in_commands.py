@@ -10,8 +10,9 @@ from tests.cli.conftest import Cli
 from tests.foreign_rows import ASSET, CHANGES, DAG, RUN, TASK, WORD, make_foreign, seed
 
 COMMANDS = (
-    ("assets", "list"), ("assets", "events", ASSET), ("backfill", "list"), ("backfill", "show", "1"),
-    ("connections", "list"), ("dags", "list"), ("dags", "show", DAG), ("dags", "runs", DAG), ("dags", "errors"),
+    ("assets", "list"), ("assets", "events", ASSET), ("assets", "checks", ASSET), ("backfill", "list"),
+    ("backfill", "show", "1"), ("connections", "list"), ("dags", "list"), ("dags", "show", DAG), ("dags", "runs", DAG),
+    ("dags", "errors"),
     ("dags", "next", DAG), ("pools", "list"), ("requests", "list"), ("requests", "show", "1"), ("runs", "list"),
     ("runs", "show", DAG, RUN), ("schedulers", "list"), ("tasks", "list", DAG), ("tasks", "show", DAG, RUN, TASK),
     ("tokens", "list"), ("users", "list"), ("variables", "list"), ("why", DAG), ("why", DAG, RUN),

@@ -238,8 +238,8 @@ OTHERWISE = {  # why there is no row above
     "migrate airflow": "makes the changes of `pools set`, `variables set`, `connections set` and `dags pause`",
 }
 READING = {
-    "grants", "list", "show", "runs", "errors", "next", "check", "watch", "info", "get", "types", "events", "xcoms",
-    "logs", "instances", "silences",
+    "grants", "list", "show", "runs", "errors", "next", "check", "checks", "watch", "info", "get", "types", "events",
+    "xcoms", "logs", "instances", "silences",
     "render", "test", "sessions", "rules", "doctor", "version", "why", "simulate",
 }  # fmt: skip
 

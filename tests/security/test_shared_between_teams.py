@@ -97,6 +97,11 @@ async def test_an_asset_of_two_teams_shows_each_its_own_side(db: Database, membe
                                                    "kind": "asset", "uri": "orders"})  # fmt: skip
         await insert(conn, "asset_event", {"asset_id": asset, "timestamp": NOON, "source_dag_id": f"{THEIRS}_dag"})
 
+        checks = {"dag_id": f"{THEIRS}_dag", "name": "orders", "task_id": "t", "role": "inlet", "kind": "asset"}
+        await insert(conn, "asset_reference", checks | {"is_check": True})
+        result = {"asset_id": asset, "dag_id": f"{THEIRS}_dag", "task_id": "t", "run_id": 1, "map_index": -1}
+        await insert(conn, "asset_check", result | {"try_number": 1, "status": "fail", "message": THEIRS})
+
         others = {"kind": "triggers", "task_id": "start", "other_dag_id": f"{THEIRS}_dag"}
         await insert(conn, "dag_dependency", {"dag_id": "ours"} | others)
         await insert(conn, "dag_dependency", {"dag_id": f"{THEIRS}_dag"} | others | {"other_dag_id": "ours"})
@@ -113,6 +118,7 @@ async def test_an_asset_of_two_teams_shows_each_its_own_side(db: Database, membe
     seen = [await member.get(path) for path in paths]
     foreign = await member.get("dependencies", params={"around": f"dag:{THEIRS}_dag"})
     emitted = await member.post("assets/orders/events", json={})
+    checks = await member.get("asset-checks", params={"name": "orders"})
 
     assert [answer.status_code for answer in seen] == [200] * len(paths)
     assert THEIRS not in "".join(answer.text for answer in seen)
@@ -123,6 +129,7 @@ async def test_an_asset_of_two_teams_shows_each_its_own_side(db: Database, membe
     assert (seen[1].json()["producers"], seen[1].json()["consumers"]) == ([], ["ours"])
     assert seen[2].json()["items"][0]["dag_id"] is None
     assert (emitted.status_code, THEIRS in emitted.text) == (403, False)
+    assert (checks.json(), seen[1].json()["check"]) == ({"checks": []}, None)
 
 
 async def test_markers_do_not_clear_what_one_may_not_clear(

@@ -85,7 +85,7 @@ class SeededTeam:
             return {"dag_id": self.of("etl")}
         if path == "/teams/{team}/folders":
             return {"folder": self.marker}
-        if path in ("/asset", "/asset-events", "/asset-partitions"):
+        if path in ("/asset", "/asset-checks", "/asset-events", "/asset-partitions"):
             return {"name": self.of("orders")}
         if path == "/dags/{dag_id}/versions/{number}/module":
             return {"name": self.of("module.py")}
@@ -187,6 +187,10 @@ async def seed_team(db: Database, store: SecretStore, marker: str) -> SeededTeam
             "source_map_index, extra, partition_key) VALUES ($1, $2, $3, $4, 0, -1, $5::json, $6)",
             asset, NOON, dag_id, team.run, json.dumps({"who": of("extra")}), of("key"),
         )  # fmt: skip
+        checks = {"dag_id": dag_id, "name": of("orders"), "task_id": task_id, "role": "inlet", "kind": "asset"}
+        await insert(conn, "asset_reference", checks | {"is_check": True})
+        result = {"asset_id": asset, "dag_id": dag_id, "task_id": task_id, "run_id": team.run, "map_index": -1}
+        await insert(conn, "asset_check", result | {"try_number": 1, "status": "warn", "message": of("message")})
         rule = {"name": of("rule"), "kind": "run_failed", "notifier": "n", "dags": [dag_id]}
         rule_id = await insert(conn, "alert_rule", rule, returning="id")
         alert = {"rule_id": rule_id, "subject": dag_id, "dag_ids": [dag_id], "text": of("alert"), "opened_at": NOON,

@@ -22,6 +22,7 @@ from tests.cli.records import add_dag, insert
 RUNS: Final = 6_000
 GROWING: Final = frozenset(
     {
+        "asset_check",
         "asset_event",
         "audit_log",
         "request",
@@ -84,6 +85,14 @@ _HISTORY: Final = (
     """
     INSERT INTO asset_event (asset_id, timestamp, source_dag_id, source_run_id)
     SELECT a.id, r.start_date, r.dag_id, r.id FROM dag_run AS r JOIN asset AS a ON a.id = 1 + r.id % 20
+    """,
+    """
+    INSERT INTO asset_reference (dag_id, role, kind, name, task_id, is_check)
+    SELECT DISTINCT r.dag_id, 'inlet', 'asset', a.name, 'load', true FROM dag_run AS r CROSS JOIN asset AS a
+    """,
+    """
+    INSERT INTO asset_check (asset_id, dag_id, task_id, run_id, map_index, try_number, status)
+    SELECT 1 + r.id % 20, r.dag_id, 'load', r.id, -1, 1, 'pass' FROM dag_run AS r
     """,
 )
 
@@ -159,6 +168,7 @@ PATHS: Final = (
     "pools/etl/figures",
     "assets",
     "asset?name=asset1",
+    "asset-checks?name=asset1",
     "asset-events?name=asset1",
     "asset-partitions?name=asset1",
     "assets/asset1",

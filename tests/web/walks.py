@@ -27,6 +27,7 @@ PLACES = {
 NAMES = {"pools": POOL, "dags": SCHEDULE, "alert-rules": "rule", "users": "ann"}
 QUERIES = {
     "/api/v1/asset": f"?name={ASSET}",
+    "/api/v1/asset-checks": f"?name={ASSET}",
     "/api/v1/asset-events": f"?name={ASSET}",
     "/api/v1/asset-partitions": f"?name={ASSET}",
     "/api/v1/dag-statistics": f"?dag_id={DAG}",

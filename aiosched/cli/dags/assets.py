@@ -1,4 +1,4 @@
-"""`aiosched assets`: list, events and emit."""
+"""`aiosched assets`: list, events, checks and emit."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from aiosched.errors import NotFound, did_you_mean
 
 if TYPE_CHECKING:
     from aiosched.db.queries.asset_queries import AssetRow, EventRow
+    from aiosched.db.queries.check_queries import CheckRow
     from aiosched.db.server.engine import Database
 
 app: typer.Typer = typer.Typer(
@@ -36,6 +37,18 @@ _COLUMNS: Final[Columns[AssetRow]] = {
     "LAST EVENT": lambda asset: asset.last_event_at,
     "FRESHNESS": lambda asset: str(asset.freshness),
     "EXPECTED BY": lambda asset: asset.expected_by,
+    "CHECK": lambda asset: asset.check and str(asset.check),
+}
+
+_CHECK_COLUMNS: Final[Columns[CheckRow]] = {
+    "DAG": lambda check: check.dag_id,
+    "TASK": lambda check: check.task_id,
+    "BLOCKING": lambda check: check.is_blocking,
+    "STATUS": lambda check: check.last and str(check.last.status),
+    "AT": lambda check: check.last and check.last.checked_at,
+    "RUN": lambda check: check.last and RunId(check.last.run_id),
+    "MESSAGE": lambda check: check.last and check.last.message,
+    "METADATA": lambda check: check.last and json.dumps(readable(check.last.metadata)),
 }
 
 _EVENT_COLUMNS: Final[Columns[EventRow]] = {
@@ -79,6 +92,21 @@ def events(name: Name, limit: Limit = 25, dsn: Dsn = None, output: Output = None
             return await events_of(conn, name=name, limit=limit)
 
     show_list(with_database(dsn, read), _EVENT_COLUMNS, output, empty="no events yet")
+
+
+@app.command()
+def checks(name: Name, dsn: Dsn = None, output: Output = None) -> None:
+    """List the checks of an asset, and what they said last: pass, warn or fail."""
+    from aiosched.clock import SystemClock
+    from aiosched.db.queries.asset_queries import get_asset
+    from aiosched.db.queries.check_queries import checks_of
+
+    async def read(db: Database) -> list[CheckRow]:
+        await get_asset(db, name, now=SystemClock().now())
+        async with db.acquire() as conn:
+            return await checks_of(conn, name)
+
+    show_list(with_database(dsn, read), _CHECK_COLUMNS, output, empty="no checks of this asset")
 
 
 @app.command()

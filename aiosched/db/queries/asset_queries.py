@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -13,8 +13,10 @@ import msgspec
 from aiosched.core.assets.conditions import NO_GROUP
 from aiosched.core.assets.freshness import Freshness, ScheduledRun, freshness, last_due, limit_of
 from aiosched.core.timetables import AnyTimetable, DataInterval, Restriction, upcoming
+from aiosched.core.values.asset_checks import CheckStatus
 from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.access.visibility import ScopedStatement, Seen
+from aiosched.db.queries.check_queries import worst_checks
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
@@ -26,7 +28,7 @@ class AssetRow:
 
     `owners` and `description` are what its `extra` says, else the owners of its producers, and the description of the
     DAG that is of the asset alone (`@asset`). `fresh_within` is in seconds. The source is None if a person emitted the
-    event, or if its DAG is not seen.
+    event, or if its DAG is not seen. `check` is the worst of what its checks said last.
     """
 
     name: str
@@ -45,6 +47,7 @@ class AssetRow:
     group: str = NO_GROUP
     owners: tuple[str, ...] = ()
     description: str | None = None
+    check: CheckStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,9 @@ async def list_assets(
         runs = await read_scheduled_runs(conn, {dag_id for row in rows for dag_id in row["producers"] or ()})
         pairs = [(row["id"], dag_id) for row in rows for dag_id in row["producers"] or () if dag_id in runs]
         given = await read_given(conn, pairs, runs)
-    return [_asset(row, runs, given, producers, now, seen) for row in rows]
+        checks = await worst_checks(conn, [row["name"] for row in rows], seen=seen)
+    found = (_asset(row, runs, given, producers, now, seen) for row in rows)
+    return [replace(asset, check=checks.get(asset.name)) for asset in found]
 
 
 # Few rows; the first one by the primary key.

@@ -12,7 +12,8 @@ from pydantic import BaseModel, StringConstraints
 
 from aiosched.core.assets.freshness import Freshness
 from aiosched.core.requests.requests import EmitAsset
-from aiosched.db.queries import asset_queries, partition_queries
+from aiosched.core.values.asset_checks import CheckStatus
+from aiosched.db.queries import asset_queries, check_queries, partition_queries
 from aiosched.web.api.base.bodies import request_of, with_options
 from aiosched.web.api.base.models import Body, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
@@ -35,7 +36,8 @@ class AssetResource(Resource):
 
     The group of one that is in none is `asset`. Owners and description are those in `extra`, else of its producers.
     The next event is expected by `expected_by`: by the schedules of the producers, or `fresh_within` seconds after the
-    last event. The source of the last event is null if a person emitted it.
+    last event. The source of the last event is null if a person emitted it. `check` is the worst of what its checks
+    said last.
     """
 
     name: str
@@ -54,6 +56,37 @@ class AssetResource(Resource):
     last_dag_id: str | None
     last_run_id: str | None
     last_task_id: str | None
+    check: CheckStatus | None
+
+
+class CheckResultResource(Resource):
+    """What one try of a check said."""
+
+    status: CheckStatus
+    message: str
+    metadata: dict[str, Any]
+    checked_at: Instant
+    run_id: str
+    map_index: int
+    try_number: int
+
+
+class AssetCheckResource(Resource):
+    """A task that checks an asset, with its newest ten results. `last` is what it said in the run that reported last:
+    the worst of its instances there, each by its last try; null: it has not reported. Consumers of the asset wait for
+    one that `is_blocking`."""
+
+    dag_id: str
+    task_id: str
+    is_blocking: bool
+    last: CheckResultResource | None
+    results: list[CheckResultResource]
+
+
+class AssetChecksResource(Resource):
+    """The checks of an asset by DAG and task."""
+
+    checks: list[AssetCheckResource]
 
 
 class AssetEventResource(Resource):
@@ -189,6 +222,19 @@ async def list_asset_partitions(
     asset = await asset_queries.get_asset(db, name, now=request_client.clock.now(), seen=visible.dags)
     found = await partition_queries.partitions_of(db, name, asset.producers, seen=visible.dags)
     return PartitionsResource.model_validate(found)
+
+
+@router.get("/asset-checks")
+@allow(Role.VIEWER, RoleScope.SEEN)
+async def list_asset_checks(
+    request_client: TheRequestClient, visible: TheVisible, name: AssetName
+) -> AssetChecksResource:
+    """The checks of an asset that DAG files have now, and what they said."""
+    db = request_client.db
+    await asset_queries.get_asset(db, name, now=request_client.clock.now(), seen=visible.dags)
+    async with db.acquire() as conn:
+        checks = await check_queries.checks_of(conn, name, seen=visible.dags)
+    return AssetChecksResource(checks=[AssetCheckResource.model_validate(check) for check in checks])
 
 
 @router.get("/asset-events")

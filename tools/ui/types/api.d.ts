@@ -113,6 +113,22 @@ export interface components {
       run_id: string;
       task_id: string;
     };
+    /**
+     * @description A task that checks an asset, with its newest ten results. `last` is what it said in the run that reported last:
+     *     the worst of its instances there, each by its last try; null: it has not reported. Consumers of the asset wait for
+     *     one that `is_blocking`.
+     */
+    AssetCheckResource: {
+      dag_id: string;
+      is_blocking: boolean;
+      last: components["schemas"]["CheckResultResource"] | null;
+      results: components["schemas"]["CheckResultResource"][];
+      task_id: string;
+    };
+    /** @description The checks of an asset by DAG and task. */
+    AssetChecksResource: {
+      checks: components["schemas"]["AssetCheckResource"][];
+    };
     /** @description An event of an asset; the source is null if a person emitted it. */
     AssetEventResource: {
       alias: string | null;
@@ -133,9 +149,11 @@ export interface components {
      *
      *     The group of one that is in none is `asset`. Owners and description are those in `extra`, else of its producers.
      *     The next event is expected by `expected_by`: by the schedules of the producers, or `fresh_within` seconds after the
-     *     last event. The source of the last event is null if a person emitted it.
+     *     last event. The source of the last event is null if a person emitted it. `check` is the worst of what its checks
+     *     said last.
      */
     AssetResource: {
+      check: components["schemas"]["CheckStatus"] | null;
       consumers: string[];
       description: string | null;
       expected_by: string | null;
@@ -318,6 +336,23 @@ export interface components {
       before: unknown;
       name: string;
     };
+    /** @description What one try of a check said. */
+    CheckResultResource: {
+      checked_at: string;
+      map_index: number;
+      message: string;
+      metadata: {
+        [key: string]: unknown;
+      };
+      run_id: string;
+      status: components["schemas"]["CheckStatus"];
+      try_number: number;
+    };
+    /**
+     * @description What a check says of its asset.
+     * @enum {string}
+     */
+    CheckStatus: "pass" | "warn" | "fail";
     /**
      * @description What is (or was) affected: the number of instances, their runs, the number in each state, and the first 1,000
      *     instances; `dependents` are the first 1,000 that markers led to, and not counted.
