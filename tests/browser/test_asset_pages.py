@@ -151,3 +151,49 @@ async def test_missing_partitions_are_seen_in_a_grid_of_dates_and_chosen(service
         await conn.execute("DELETE FROM asset_reference WHERE name = 'daily'")
         await conn.execute("DELETE FROM asset WHERE name IN ('daily', 'regional')")
         await conn.close()
+
+
+async def test_what_checks_say_is_seen_on_the_page_and_in_the_list(service: Service, tab: Tab) -> None:
+    conn = await asyncpg.connect(service.dsn)
+    try:
+        await conn.execute("INSERT INTO asset (name, uri) VALUES ('checked', 'x')")
+        await conn.execute(
+            "INSERT INTO asset_reference (dag_id, role, kind, name, task_id, uri, is_check)"
+            " SELECT 'wide', role, 'asset', 'checked', task_id, 'x', role = 'inlet'"
+            "   FROM (VALUES ('inlet', 'no_gaps'), ('outlet', 'no_gaps'), ('inlet', 'sizes'), ('inlet', 'new'))"
+            "     AS n (role, task_id)"
+        )
+        await conn.execute(
+            "INSERT INTO asset_check (asset_id, dag_id, task_id, run_id, map_index, try_number, status, message,"
+            " metadata) SELECT a.id, 'wide', n.task_id, r.id, -1, n.try, n.status, n.message, n.metadata::json"
+            "   FROM asset AS a, dag_run AS r, (VALUES"
+            "     ('no_gaps', 1, 'fail', $2, $3), ('no_gaps', 2, 'warn', $2, $3), ('sizes', 1, 'pass', '', '{}')"
+            "   ) AS n (task_id, try, status, message, metadata)"
+            "  WHERE a.name = 'checked' AND r.dag_id = 'wide' AND r.run_id = $1",
+            "day-001",
+            "<img src=x onerror='window.ran=1'> " + "long" * 100,
+            '{"gaps": 3, "<b>where</b>": {"country": ["nl", "' + "x" * 3_000 + '"]}}',
+        )
+        page = await tab.open("/assets/checked")
+        table = page.get_by_role("table", name="Checks")
+        rows = table.get_by_role("row")
+        await expect(rows).to_have_count(1 + 3)
+        (failed, new, passed) = (rows.filter(has_text=name) for name in ("no_gaps", "wide · new", "sizes"))
+        await expect(failed).to_contain_text("blocking")
+        await expect(failed).to_contain_text("<img src=x onerror='window.ran=1'>")
+        await expect(failed).to_contain_text("<b>where</b>")
+        await expect(failed.get_by_role("link")).to_have_text(["wide · no_gaps", "warn", "fail"])
+        await expect(new).to_contain_text("nothing yet")
+        await expect(passed).not_to_contain_text("blocking")
+        assert await page.evaluate("window.ran") is None
+        await tab.looks_well("checks-of-an-asset")
+        link = failed.get_by_role("link", name="wide · no_gaps")
+        await expect(link).to_have_attribute("href", re.compile(r"/dags/wide/runs/day-001/tasks/no_gaps$"))
+
+        await page.goto(tab.url + "/assets?q=checked")
+        await expect(page.get_by_role("row").filter(has_text="checked")).to_contain_text("warn")
+        await tab.looks_well("assets-with-a-check")
+    finally:
+        await conn.execute("DELETE FROM asset_reference WHERE name = 'checked'")
+        await conn.execute("DELETE FROM asset WHERE name = 'checked'")
+        await conn.close()

@@ -14,6 +14,7 @@ export const taskName = ({ task_id, map_index }) =>
 
 /** @type {Record<string, string>} */
 const DECORATORS = {
+  AssetCheckOperator: "@asset_check",
   DecoratedOperator: "@task",
   DecoratedBashOperator: "@task.bash",
   DecoratedBranchOperator: "@task.branch",

@@ -7,6 +7,7 @@ import { FRESHNESS_CHOICES, Freshness } from "../parts/dependencies/words.js";
 import { FilterBar } from "../parts/lists/bar.js";
 import { isFiltered, paramsOf } from "../parts/lists/fields.js";
 import { Table } from "../parts/table.js";
+import { CheckTag } from "./assets/checks.js";
 import { LineageCard } from "./assets/lineage.js";
 import { Group, KINDS, dags } from "./assets/links.js";
 
@@ -49,6 +50,7 @@ function AssetList() {
           <${Link} class="clip" to=${path("assets", a.name)} title=${a.name}>
             ${a.name}
           <//>
+          ${(a.check === "warn" || a.check === "fail") && html`<${CheckTag} status=${a.check} />`}
           ${!a.is_active && html`<${Tag} kind="warn">not used by any DAG<//>`}
           ${a.description && html`
             <span class="soft clip" title=${a.description}>

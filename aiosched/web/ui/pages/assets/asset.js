@@ -13,6 +13,7 @@ import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Allowed, objectOf } from "../../parts/facts.js";
 import { Value } from "../../parts/json.js";
 import { Table } from "../../parts/table.js";
+import { Checks } from "./checks.js";
 import { LineageCard } from "./lineage.js";
 import { Group, KINDS, dags } from "./links.js";
 import { Partitions } from "./partitions.js";
@@ -69,6 +70,7 @@ export function AssetPage({ asset }) {
               />
             <//>
             <${LastEvent} event=${events.items.value[0]} before=${events.items.value[1]} />
+            <${Checks} asset=${asset} />
             <${Partitions} asset=${a} />
             <${Events} list=${events} />
             <${LineageCard} around=${asset} />
