@@ -191,7 +191,7 @@ async def test_what_checks_say_is_seen_on_the_page_and_in_the_list(service: Serv
         await expect(link).to_have_attribute("href", re.compile(r"/dags/wide/runs/day-001/tasks/no_gaps$"))
 
         await page.goto(tab.url + "/assets?q=checked")
-        await expect(page.get_by_role("row").filter(has_text="checked")).to_contain_text("warn")
+        await expect(page.get_by_role("row").filter(has_text="checked")).to_contain_text("check: warn")
         await tab.looks_well("assets-with-a-check")
     finally:
         await conn.execute("DELETE FROM asset_reference WHERE name = 'checked'")

@@ -15,6 +15,7 @@ SEVERAL = {  # files with more than the one DAG that has their name
         "assets_nightly",
         "assets_summary",
     ],
+    "asset_checks": ["asset_checks", "asset_checks_report"],
     "partitions": ["partitions_load", "partitions_day", "partitions_region"],
     "trigger_dag": ["trigger_dag_target", "trigger_dag"],
 }

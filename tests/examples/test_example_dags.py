@@ -17,6 +17,8 @@ TASKS = {
     "asset_watcher": 1,
     "assets_alert": 1,
     "assets_customers": 1,
+    "asset_checks": 3,
+    "asset_checks_report": 1,
     "assets_nightly": 1,
     "assets_orders": 1,
     "assets_report": 1,

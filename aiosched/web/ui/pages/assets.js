@@ -50,7 +50,7 @@ function AssetList() {
           <${Link} class="clip" to=${path("assets", a.name)} title=${a.name}>
             ${a.name}
           <//>
-          ${(a.check === "warn" || a.check === "fail") && html`<${CheckTag} status=${a.check} />`}
+          ${(a.check === "warn" || a.check === "fail") && html`<${CheckTag} before="check: " status=${a.check} />`}
           ${!a.is_active && html`<${Tag} kind="warn">not used by any DAG<//>`}
           ${a.description && html`
             <span class="soft clip" title=${a.description}>

@@ -16,8 +16,13 @@ import { KINDS } from "./links.js";
 /** @type {Record<string, string>} */
 const TAGS = { pass: "good", warn: "warn", fail: "danger" };
 
-/** What a check says. @param {{ status: string }} props */
-export const CheckTag = ({ status }) => html`<${Tag} kind=${TAGS[status]}>${status}<//>`;
+/** What a check says. @param {{ status: string, before?: string }} props */
+export const CheckTag = ({ status, before = "" }) => html`
+  <${Tag} kind=${TAGS[status]}>
+    ${before}
+    ${status}
+  <//>
+`;
 
 /** @param {{ asset: string }} props */
 export function Checks({ asset }) {
