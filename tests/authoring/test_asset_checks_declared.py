@@ -227,7 +227,7 @@ def test_a_result_that_cannot_be_is_refused_where_it_is_made(given: dict[str, An
 
 def test_messages_are_made_storable_and_cut_and_hold_no_secrets() -> None:
     secrets.register("hunter2-and-more")
-    shown = CheckResult("warn", "a\0b \ud800 hunter2-and-more", {"why": "hunter2-and-more"}).shown()
+    shown = CheckResult("warn", "\x1b[31ma\0b \ud800 hunter2-and-more", {"why": "hunter2-and-more"}).shown()
 
     assert shown == {"status": "warn", "message": r"a\x00b \ud800 ***", "metadata": {"why": "***"}}
     assert len(CheckResult("warn", "x" * 5_000).shown()["message"]) == LONGEST_MESSAGE

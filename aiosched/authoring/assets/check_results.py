@@ -10,7 +10,7 @@ from aiosched.authoring.runtime.xcom_values import named_parts
 from aiosched.core.values.asset_checks import LONGEST_MESSAGE, CheckStatus
 from aiosched.core.values.json_bounds import find_problem
 from aiosched.core.values.masking import secrets
-from aiosched.core.values.texts import a_type, storable
+from aiosched.core.values.texts import a_type, storable, without_escapes
 from aiosched.errors import AioschedError
 
 
@@ -41,7 +41,7 @@ class CheckResult:
 
     def shown(self) -> dict[str, Any]:
         """The arguments of the service `asset_check` that say what was found, without secrets."""
-        message = storable(secrets.redact(self.message))
+        message = storable(secrets.redact(without_escapes(self.message)))
         if len(message) > LONGEST_MESSAGE:
             message = f"{message[: LONGEST_MESSAGE - 1]}…"
         metadata = secrets.redact_value(named_parts(self.metadata))
