@@ -42,6 +42,7 @@ export function Checks({ asset }) {
   `;
 }
 
+const NOTHING = html`<span class="faint">nothing yet</span>`;
 /** @type {Column<Check>[]} */
 const COLUMNS = [
   {
@@ -59,13 +60,10 @@ const COLUMNS = [
       </span>
     `,
   },
-  {
-    head: "Says",
-    cell: ({ last }) => (last ? html`<${CheckTag} status=${last.status} />` : html`<span class="faint">nothing yet</span>`),
-  },
+  { head: "Says", cell: ({ last }) => (last ? html`<${CheckTag} status=${last.status} />` : NOTHING) },
   { head: "When", cell: ({ last }) => html`<${When} at=${last?.checked_at} ago none="never" />` },
   { head: "Message", cell: ({ last }) => last && html`<${Message} of=${last} />` },
-  { head: "Before", cell: (c) => html`<${Before} check=${c} />` },
+  { head: "Newest results", cell: (c) => html`<${Newest} check=${c} />` },
 ];
 
 /** @param {Check} check */
@@ -85,7 +83,7 @@ const Message = ({ of }) => html`
 `;
 
 /** The newest results, each with a link to its task. @param {{ check: Check }} props */
-const Before = ({ check: { dag_id, task_id, results } }) => html`
+const Newest = ({ check: { dag_id, task_id, results } }) => html`
   <span class="row near">
     ${results.map(({ status, run_id, map_index, try_number, checked_at, message }) => html`
       <${Link}
