@@ -211,6 +211,11 @@ class DatabaseSettings(_Section):
     direct_dsn: SecretAddress = Field(
         default=None, description="the same database without the pgbouncer; schedulers and `db` commands need it"
     )
+    read_dsn: SecretAddress = Field(
+        default=None,
+        description="a replica of the same database by streaming, without a pgbouncer: pages of the web UI are read "
+        "from it",
+    )
 
 
 class SchedulerSettings(_Section):

@@ -17,7 +17,9 @@ from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute
 
 from aiosched.db.audit.settings import record_settings
+from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_retryable
+from aiosched.db.server.replica import Replica
 from aiosched.db.server.schema_version import check_schema
 from aiosched.version import __version__
 from aiosched.web.api import ROUTERS
@@ -27,7 +29,7 @@ from aiosched.web.auth.access import Authenticator, Loopback, authorise
 from aiosched.web.auth.accounts import Accounts
 from aiosched.web.auth.known_dags import KnownDags
 from aiosched.web.auth.oidc import Provider
-from aiosched.web.requests.request_client import RequestClient
+from aiosched.web.requests.request_client import READING, RequestClient
 from aiosched.web.server import exposition, problems
 from aiosched.web.server.etags import Etags
 from aiosched.web.server.guard import Guard
@@ -36,8 +38,11 @@ from aiosched.web.server.ports import asks_for_token
 from aiosched.web.views import documentation, ui_files
 from aiosched.web.views.database_gate import DatabaseGate
 from aiosched.web.views.database_watch import DatabaseWatch, Preparation, examine
+from aiosched.web.views.health import Health
 from aiosched.web.views.live import Hub
 from aiosched.web.views.recent import Recent
+from aiosched.web.views.replica_gate import ReplicaGate
+from aiosched.web.views.replica_watch import ReplicaWatch
 from aiosched.web.views.scheduler_rates import FleetRates
 from aiosched.web.worker_api.dispatch import WorkerApiDispatcher
 from aiosched.web.worker_api.endpoints import make_worker_api
@@ -77,14 +82,20 @@ def make_app(
         lifespan=_lifespan,
     )
     app.state.request_client, app.state.migrate = request_client, migrate
+    app.state.replica = replica = _replica_watch(request_client)
     app.state.known_dags = KnownDags(request_client.db)
     app.state.watch = watch = DatabaseWatch(request_client.db, request_client.clock)
-    app.state.hub = Hub(request_client.db, watch=watch, clock=request_client.clock, longest=longest_stream)
+    app.state.hub = Hub(
+        request_client.db, watch=watch, replica=replica, clock=request_client.clock, longest=longest_stream
+    )
     app.state.rates = FleetRates()
-    app.state.health = Recent(functools.partial(examine, request_client.db, watch))
-    app.state.exposition = Recent(functools.partial(exposition.exposition, request_client.db))
+    app.state.health = Recent(functools.partial(_health, request_client.db, watch, replica))
+    app.state.exposition = Recent(functools.partial(_exposition, request_client.db, replica))
     app.state.authenticator = authenticator
     app.state.provider = Provider(web) if web.auth == "oidc" else None
+    if replica is not None:
+        client = RequestClient(replica.replica, request_client.settings, clock=request_client.clock)
+        app.add_middleware(ReplicaGate, watch=replica, state={READING: client}, leave=watch.leave)
     app.add_middleware(Etags)
     app.add_middleware(DatabaseGate, watch=watch)
     without_login = isinstance(authenticator, Loopback)
@@ -111,6 +122,22 @@ def _authenticator(request_client: RequestClient, *, listens: bool) -> Authentic
     if listens and asks_for_token(web):
         return Accounts(request_client.db, web, local=True)
     return Loopback()
+
+
+def _replica_watch(request_client: RequestClient) -> ReplicaWatch | None:
+    settings = request_client.settings.database
+    if settings.read_dsn is None:
+        return None
+    return ReplicaWatch(request_client.db, Replica(settings.read_dsn, settings, "aiosched web reads"))
+
+
+async def _health(db: Database, watch: DatabaseWatch, replica: ReplicaWatch | None) -> Health:
+    found = await examine(db, watch)
+    return found if replica is None else Health({**found.parts, "replica": replica.state.health()}, found.schedulers)
+
+
+async def _exposition(db: Database, replica: ReplicaWatch | None) -> bytes:
+    return await exposition.exposition(db, () if replica is None else exposition.of_replica(**replica.figures()))
 
 
 @functools.cache  # all applications share them: FastAPI needs a tenth of a second for them at the first request
@@ -160,9 +187,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
     try:
         await app.state.watch.prepare(prepare)
+        if app.state.replica is not None:
+            app.state.replica.start()
         yield
     finally:
         app.state.hub.close()
         app.state.watch.close()
+        if app.state.replica is not None:
+            await app.state.replica.close()
         if app.state.provider is not None:
             await app.state.provider.close()

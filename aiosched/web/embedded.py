@@ -71,5 +71,7 @@ class EmbeddedApp:
         if app is not None:
             app.state.hub.close()
             app.state.watch.close()
+            if app.state.replica is not None:
+                await app.state.replica.close()
             if app.state.provider is not None:
                 await app.state.provider.close()

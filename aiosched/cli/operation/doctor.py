@@ -36,7 +36,7 @@ from aiosched.errors import (
 Status = Literal["ok", "warning", "error"]
 
 if TYPE_CHECKING:
-    from aiosched.config import Settings
+    from aiosched.config import DatabaseSettings, Settings
     from aiosched.db.server.engine import Database
 
 _STATUS_OF: Final[Mapping[str, Status]] = {"none": "ok", "attention": "warning", "broken": "error"}
@@ -325,6 +325,8 @@ async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[F
     for row in await list_schedulers(db):
         for remark in row.remarks:
             yield Finding("schedulers", "warning", remark, "docs/operations.md, Machines that differ")
+    if settings.database.read_dsn is not None:
+        yield await _replica(db, settings.database.read_dsn, settings.database)
     async for finding in _lost_spans(db):
         yield finding
     for text in await _published_texts(db, "not_removed"):
@@ -375,6 +377,35 @@ async def _unwritten_logs(db: Database) -> AsyncIterator[Finding]:
         text = await unwritten_logs.recent(conn)
     if text is not None:
         yield Finding("logs", "error", text, "make room there, and let aiosched write below logs.folder")
+
+
+async def _replica(db: Database, read_dsn: str, settings: DatabaseSettings) -> Finding:
+    """What pages of the web UI are read from."""
+    from aiosched.core.fleet.replicas import difference, needed_position
+    from aiosched.db.server.failures import explained
+    from aiosched.db.server.replica import Replica, place_of
+
+    replica = Replica(read_dsn, settings, "aiosched doctor")
+    what, fix = (
+        f"the replica at {replica.where}",
+        "see to it, or correct database.read_dsn; meanwhile the primary is read",
+    )
+    async with db.acquire() as pooled:
+        primary = await place_of(pooled)
+    try:
+        conn = await replica.connect()
+        try:
+            with explained(replica.dsn):
+                found = await place_of(conn)
+        finally:
+            conn.terminate()
+    except (DatabaseError, OSError, TimeoutError) as error:
+        return Finding("replica", "warning", str(error) or f"{what} does not answer in time", fix)
+    if (wrong := difference(primary, found)) is not None:
+        return Finding("replica", "warning", f"{what} is not read: {wrong}", fix)
+    if (missing := needed_position(primary.position) - found.position) > 0:
+        return Finding("replica", "ok", f"{what} has not replayed the last {missing:,} bytes of the log")
+    return Finding("replica", "ok", f"{what} has everything")
 
 
 async def _lost_spans(db: Database) -> AsyncIterator[Finding]:

@@ -459,7 +459,7 @@ def shown_words(stored: Sequence[str | None]) -> tuple[str, ...]:
 
 async def fetch(db: Database, query: Select[Any], **values: Any) -> Sequence[Any]:
     """All rows of `query`, with `values` of its parameters: one statement, which needs no BEGIN and ROLLBACK."""
-    async with db.engine.connect() as conn:
+    async with db.for_query() as conn:
         await conn.execution_options(isolation_level="AUTOCOMMIT")
         rows: Sequence[Any] = (await conn.execute(query, values)).all()
     return rows

@@ -34,14 +34,17 @@ class Address:
         return self.host if "," in self.host else f"{self.host}:{self.port}"
 
 
-def normalize(dsn: str) -> str:
-    """`dsn` with the plain scheme `postgresql://`; raises ConfigError for anything that is not a PostgreSQL address."""
+def normalize(dsn: str, settings: str = "AIOSCHED_DSN, --dsn or [database] dsn") -> str:
+    """`dsn` with the plain scheme `postgresql://`; raises ConfigError for anything that is not a PostgreSQL address.
+
+    `settings` may have given it.
+    """
     scheme, separator, rest = dsn.strip().partition("://")
     if not separator or scheme not in _SCHEMES:
         shown = scheme if separator else "no scheme"
         raise ConfigError(
             f"The database address must look like postgresql://user:password@host:5432/name ({shown!r} was given). "
-            "Correct AIOSCHED_DSN, --dsn or [database] dsn."
+            f"Correct {settings}."
         )
     try:
         parts = urlsplit(f"postgresql://{rest}")

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import uuid4
 from weakref import WeakSet
 
@@ -34,7 +34,9 @@ from aiosched.errors import ConfigError, NumbersInUse
 from aiosched.timeouts import clean_up_timeout
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
+    from contextlib import AbstractAsyncContextManager
+
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 CLOSE_SECONDS: Final = 10.0
 _RELEASE_SECONDS: Final = 3.0  # until a connection whose statement was cancelled is given up
@@ -93,7 +95,7 @@ _NOT_ASKED: Final = SimpleNamespace(name="not asked")  # in place of asyncpg's s
 class _CountedConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ships no types
     """A connection that counts COPY too, and lets a server describe its array types once in the life of a process."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "replayed")  # the second one is a replica's (replica.py)
 
     async def _introspect_types(self, typeoids: Iterable[int], timeout: float) -> tuple[Any, Any]:
         """What asyncpg must know of types that it meets for the first time: rows about them and their elements.
@@ -152,6 +154,8 @@ def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
 class Database:
     """One PostgreSQL database. Belongs to the event loop that opened it; create it with `Database.open`."""
 
+    WRITES: ClassVar[bool] = True  # so a session that can only read is replaced: a later one may be able to write
+
     def __init__(
         self,
         dsn: str,
@@ -163,6 +167,8 @@ class Database:
     ) -> None:
         self.dsn: str = normalize(dsn)
         self.direct_dsn: str | None = None if settings.direct_dsn is None else normalize(settings.direct_dsn)
+        if settings.read_dsn is not None:
+            normalize(settings.read_dsn, "[database] read_dsn")  # here, so that no process starts with a wrong one
         self.settings = settings
         self.application_name = application_name
         self._session = _SESSION if lock_timeout is None else {**_SESSION, "lock_timeout": lock_timeout}
@@ -293,8 +299,13 @@ class Database:
                 json_deserializer=shown_object,  # the JSON columns that queries read by it hold objects
             )
             event.listen(engine.sync_engine, "checkout", _only_open)
-            event.listen(engine.sync_engine, "checkin", _no_read_only)
+            if self.WRITES:
+                event.listen(engine.sync_engine, "checkin", _no_read_only)
         return self._engine
+
+    def for_query(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A connection of the engine."""
+        return self.engine.connect()
 
     @property
     def where(self) -> str:
@@ -361,7 +372,7 @@ class Database:
 
     async def _take_back(self, conn: Any) -> None:
         """A connection returns to the pool. That costs no round trip, since nobody leaves state in its session."""
-        if _is_read_only(conn):
+        if self.WRITES and _is_read_only(conn):
             await self._pool.expire_connections()  # each one is replaced before its next use
 
     def _count(self, conn: Any) -> None:

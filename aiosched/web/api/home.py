@@ -23,7 +23,7 @@ from aiosched.web.api.attention import Attention, of_dags, of_lost_commits, of_s
 from aiosched.web.api.base.models import FilterDayOrInstant, Instant, PartStatus, Resource, Stored
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
-from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.requests.request_client import RequestClient, ThePrimary, TheRequestClient
 from aiosched.web.requests.seen_files import count_import_errors
 from aiosched.web.views import health
 from aiosched.web.views.health import Status
@@ -100,7 +100,7 @@ class Timeline(BaseModel):
 
 @router.get("/summary")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def summary(request_client: TheRequestClient, visible: TheVisible) -> Summary:
+async def summary(request_client: ThePrimary, visible: TheVisible) -> Summary:
     """The state of the system, and of the DAGs that one may see; details of its parts are for those who see all."""
     db, now = request_client.db, request_client.clock.now()
     found = await health.examine(db)

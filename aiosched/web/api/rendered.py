@@ -19,7 +19,7 @@ from aiosched.web.api.base.models import ReasonBody
 from aiosched.web.api.tasks import ThePlace
 from aiosched.web.auth.access import Person, Role, RoleScope, allow
 from aiosched.web.requests.answers import ACCEPTED, waiting
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import ThePrimary, TheRequestClient
 from aiosched.web.server.problems import Problem
 
 router: APIRouter = APIRouter(tags=["Task instances"])
@@ -42,7 +42,7 @@ class Rendered(BaseModel):
 
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/rendered")
 @allow(Role.VIEWER, RoleScope.DAG)
-async def rendered(request_client: TheRequestClient, place: ThePlace, try_number: TryNumber = None) -> Rendered:
+async def rendered(request_client: ThePrimary, place: ThePlace, try_number: TryNumber = None) -> Rendered:
     """The template fields of a try, stored when it began."""
     number = place.task.try_number if try_number is None else try_number
     key = AttemptKey(place.run.key, place.task.task_index, place.task.map_index, number)

@@ -10,7 +10,7 @@ from aiosched.scheduler.why.why import why
 from aiosched.web.api.base.models import Instant, MapIndex, Name, Resource, RunRef
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import ThePrimary
 
 router: APIRouter = APIRouter(tags=["Why"])
 
@@ -64,14 +64,14 @@ class Why(Resource):
 
 @router.get("/dags/{dag_id}/why")
 @allow(Role.VIEWER, RoleScope.DAG)
-async def why_dag(request_client: TheRequestClient, visible: TheVisible, dag_id: Name) -> Why:
+async def why_dag(request_client: ThePrimary, visible: TheVisible, dag_id: Name) -> Why:
     """Why a DAG gets no new run now."""
     return _shown(await why(request_client.db, dag_id, now=request_client.clock.now()), visible)
 
 
 @router.get("/dags/{dag_id}/runs/{run}/why")
 @allow(Role.VIEWER, RoleScope.DAG)
-async def why_run(request_client: TheRequestClient, visible: TheVisible, dag_id: Name, run: RunRef) -> Why:
+async def why_run(request_client: ThePrimary, visible: TheVisible, dag_id: Name, run: RunRef) -> Why:
     """Why a run has not started, what it waits for, or how it failed."""
     return _shown(await why(request_client.db, dag_id, run, now=request_client.clock.now()), visible)
 
@@ -79,7 +79,7 @@ async def why_run(request_client: TheRequestClient, visible: TheVisible, dag_id:
 @router.get("/dags/{dag_id}/runs/{run}/tasks/{task_id}/why")
 @allow(Role.VIEWER, RoleScope.DAG)
 async def why_task(
-    request_client: TheRequestClient,
+    request_client: ThePrimary,
     visible: TheVisible,
     dag_id: Name,
     run: RunRef,

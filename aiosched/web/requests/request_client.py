@@ -26,6 +26,7 @@ from aiosched.remote.logs import AttemptLogs
 from aiosched.scheduler.requests.preview import preview
 from aiosched.web.auth.access import Principal
 
+READING: Final = "reading"  # in the state of a request that a replica may answer: the client for it
 ANSWER_SECONDS: Final = 5.0
 _STORE_SECONDS: Final = 15.0  # that one call of the store may take
 
@@ -87,8 +88,15 @@ class RequestClient:
         return await preview(self.db, dag_id, request, now=self.clock.now(), max_backfill_runs=most)
 
 
-async def _request_client(request: Request) -> RequestClient:
+async def _primary(request: Request) -> RequestClient:
     return cast("RequestClient", request.app.state.request_client)
 
 
+async def _request_client(request: Request) -> RequestClient:
+    return cast("RequestClient", request.scope.get("state", {}).get(READING) or request.app.state.request_client)
+
+
+# What only reads may get one on a replica of the database: the rows may be some seconds old (views/replica_gate.py).
 TheRequestClient = Annotated[RequestClient, Depends(_request_client)]
+# For questions that write, too, or show who may log in, which schedulers are alive, or their answers.
+ThePrimary = Annotated[RequestClient, Depends(_primary)]

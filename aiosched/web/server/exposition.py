@@ -36,8 +36,8 @@ _HISTOGRAMS: Final = {
 }
 
 
-async def exposition(db: Database) -> bytes:
-    """The text of `/metrics`; raises DatabaseError and its subclasses if the database cannot be read."""
+async def exposition(db: Database, more: Iterable[Metric] = ()) -> bytes:
+    """The text of `/metrics`, and `more`; raises DatabaseError and its subclasses if the database cannot be read."""
     schedulers = await list_schedulers(db)
     pools = await list_pools(db)
     parsing = await parsing_summary(db)
@@ -53,6 +53,7 @@ async def exposition(db: Database) -> bytes:
         *_of_parsers(parsers),
         _of_quarantine(quarantined),
         _of_engines(on_engines),
+        *more,
     ]
     registry.register(_Found(found))
     return generate_latest(registry)
@@ -187,3 +188,17 @@ def _of_quarantine(number: int) -> Metric:
     family = _gauge("dags_in_quarantine", "DAGs of the whole fleet of which nothing is decided for now")
     family.add_metric([], number)
     return family
+
+
+def of_replica(*, behind: float | None, is_read: bool, answered: int, repeated: int) -> Iterator[Metric]:
+    """Of the replica of this web server: how far it is behind, in seconds, and the requests that it was asked for."""
+    lag = _gauge("replica_lag_seconds", "how far the replica of this web server is behind, at most")
+    if behind is not None:
+        lag.add_metric([], behind)
+    used = _gauge("replica_read", "1 while pages are read from the replica of this web server")
+    used.add_metric([], int(is_read))
+    words = "requests that the replica was asked for: answered by it, or then by the primary"
+    asked = CounterMetricFamily("aiosched_replica_requests", words, labels=("answered_by",))
+    asked.add_metric(["replica"], answered)
+    asked.add_metric(["primary"], repeated)
+    yield from (lag, used, asked)

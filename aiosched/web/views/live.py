@@ -9,7 +9,8 @@ its last number; if that is too old, it gets `reset`.
 Schedulers publish changes of runs only while a browser watches (db/statements/run_changes.py). A dead scheduler
 publishes nothing, so the hub polls the fleet, and sends a patch if a scheduler joined, left, drains or is dead, or if
 partitions moved; and `dag`, if one went into quarantine or is tried again. Patches are made from rows, so a lost or
-duplicate message never shows a wrong state.
+duplicate message never shows a wrong state. What a page reads because of a patch may be answered by a replica: so each
+patch comes after a `position`, which that must have (views/replica_watch.py).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from aiosched.errors import DatabaseUnreachable
 from aiosched.timeouts import clean_up_timeout
 from aiosched.web.views.database_watch import DatabaseWatch
 from aiosched.web.views.live_status import STATUS_SECONDS, LiveStatus
+from aiosched.web.views.replica_watch import ReplicaWatch
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -125,6 +127,7 @@ class Hub:
         db: Database,
         *,
         watch: DatabaseWatch | None = None,
+        replica: ReplicaWatch | None = None,
         clock: Clock | None = None,
         longest: float = math.inf,
     ) -> None:
@@ -132,7 +135,10 @@ class Hub:
         self._db = db
         self._watch = watch or DatabaseWatch(db, clock)
         self._watch.on_change.append(self._note_outage)
-        self._status = LiveStatus(self._watch, clock)
+        self._replica = replica  # pages may be read from it
+        self._position: str | None = None  # what it must have: that of the newest patch
+        self._outbox: list[tuple[dict[str, Any], int | None, str | None]] = []  # patches that wait for their position
+        self._status = LiveStatus(self._watch, clock, replica)
         self._longest = longest  # seconds that one stream may last; then the browser reconnects with its number
         self._epoch = secrets.token_hex(4)  # identifies the process, as numbers of another one mean nothing here
         self._number = 0
@@ -172,6 +178,9 @@ class Hub:
         try:
             with self._watch.wanted():
                 yield b"retry: 2000\n\n"
+                if self._replica is not None and (now := await self._replica.position_if_told()) is not None:
+                    self._position = max(now, self._position or "")
+                    yield self._told_position()
                 for message in self._missed(last, subscriber):
                     yield message
                 loop = asyncio.get_running_loop()
@@ -223,7 +232,11 @@ class Hub:
         return [message.data for message in self._kept if message.number > seen and subscriber.gets(message)]
 
     def _reset(self) -> bytes:
-        return f"id: {self._epoch}-{self._number}\nevent: reset\ndata: {{}}\n\n".encode()
+        return self._told_position() + f"id: {self._epoch}-{self._number}\nevent: reset\ndata: {{}}\n\n".encode()
+
+    def _told_position(self) -> bytes:
+        """A server-sent event, before what the page may read again; nothing without a replica."""
+        return b"" if self._position is None else f"event: position\ndata: {self._position}\n\n".encode()
 
     # -- hearing ----------------------------------------------------------------------------
 
@@ -241,6 +254,8 @@ class Hub:
                 else:
                     logger.exception("live changes: reading them failed; they are read again")
                 self._has_missed = True
+                self._outbox.clear()
+                self._position = None  # perhaps another server answers next, whose log is behind that
                 await asyncio.sleep(AGAIN_SECONDS)
                 await self._watch.until_it_answers()
         self._states.clear()
@@ -266,6 +281,9 @@ class Hub:
                     async with asyncio.timeout(READ_SECONDS):
                         await run_changes.watch(conn)
                     watch_at = loop.time() + _WATCH_AGAIN
+                    if self._replica is not None and not self.listening.is_set():
+                        await asyncio.sleep(SPREAD_SECONDS)  # until schedulers have heard that somebody watches
+                        self._has_missed = True  # what was read from the replica before may lack what nobody has told
                     self.listening.set()
                     if self._has_missed:
                         self._has_missed = False
@@ -279,6 +297,7 @@ class Hub:
                 self._awake.clear()
                 async with asyncio.timeout(READ_SECONDS):
                     await self._publish_changes()
+                    await self._flush()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_INTERVAL):
                         await self._awake.wait()
@@ -391,10 +410,25 @@ class Hub:
         return rows[0].dag_id if rows else _NO_DAG
 
     def _send(self, patch: dict[str, Any], *, run: int | None = None, dag_id: str | None = None) -> None:
-        """Send a patch to everybody, or to those who see `dag_id`."""
+        """Send a patch to everybody, or to those who see `dag_id`; with a replica, at the next `_flush`."""
+        if self._replica is None:
+            self._deliver(patch, run, dag_id)
+        else:
+            self._outbox.append((patch, run, dag_id))
+
+    async def _flush(self) -> None:
+        """Send what waits, with a position: what is read because of it must not be older."""
+        if self._replica is not None and self._outbox:
+            self._position = max(await self._replica.position(), self._position or "")
+            sent, self._outbox = self._outbox, []
+            for patch, run, dag_id in sent:
+                self._deliver(patch, run, dag_id)
+
+    def _deliver(self, patch: dict[str, Any], run: int | None, dag_id: str | None) -> None:
         self._number += 1
         number, data = f"{self._epoch}-{self._number}", msgspec.json.encode(patch).decode()
-        message = LiveMessage(self._number, run, dag_id, f"id: {number}\ndata: {data}\n\n".encode())
+        event = self._told_position() + f"id: {number}\ndata: {data}\n\n".encode()
+        message = LiveMessage(self._number, run, dag_id, event)
         self._kept.append(message)
         for subscriber in self._subscribers:
             subscriber.put(message)

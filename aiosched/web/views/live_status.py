@@ -14,6 +14,7 @@ import msgspec
 from aiosched.clock import Clock
 from aiosched.db.queries.schedulers import SchedulerRow
 from aiosched.web.views.database_watch import DatabaseWatch
+from aiosched.web.views.replica_watch import ReplicaWatch
 
 STATUS_SECONDS: Final = 1.5  # between two messages; a page waits for three (web/ui/lib/freshness.js)
 
@@ -31,8 +32,8 @@ def fleet_trouble(rows: Sequence[SchedulerRow]) -> FleetTrouble | None:
 class LiveStatus:
     """The facts, and the message with them. It has no number: a page that reconnects does not miss it."""
 
-    def __init__(self, watch: DatabaseWatch, clock: Clock) -> None:
-        self._watch, self._clock = watch, clock
+    def __init__(self, watch: DatabaseWatch, clock: Clock, replica: ReplicaWatch | None = None) -> None:
+        self._watch, self._clock, self._replica = watch, clock, replica
         self._fleet: tuple[FleetTrouble, datetime] | None = None
         self._machines: tuple[list[str], datetime] | None = None  # how they differ, and since when
 
@@ -59,4 +60,6 @@ class LiveStatus:
             facts["schedulers"] = {"trouble": self._fleet[0], "since": self._fleet[1]}
         if self._machines is not None and outage is None:
             facts["machines"] = {"texts": self._machines[0], "since": self._machines[1]}
+        if self._replica is not None and (state := self._replica.state).is_old:
+            facts["replica"] = {"behind": state.behind}
         return b"event: status\ndata: " + msgspec.json.encode(facts) + b"\n\n"

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from aiosched.db.queries.schedulers import list_schedulers
 from aiosched.web.api.base.models import Resource
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import ThePrimary
 from aiosched.web.views.scheduler_rates import FleetRates
 
 router: APIRouter = APIRouter(tags=["System"])
@@ -52,7 +52,7 @@ class MetricsSummary(BaseModel):
 
 @router.get("/metrics/summary")
 @allow(Role.VIEWER, RoleScope.NEUTRAL)
-async def metrics_summary(request: Request, request_client: TheRequestClient) -> MetricsSummary:
+async def metrics_summary(request: Request, request_client: ThePrimary) -> MetricsSummary:
     """The throughput and the delays of each scheduler."""
     rows = await list_schedulers(request_client.db)
     rates = cast("FleetRates", request.app.state.rates).rates_of(rows, request_client.clock.now())

@@ -19,7 +19,7 @@ from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, pag
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
 from aiosched.web.requests.dependents import seen_dependents
-from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.requests.request_client import RequestClient, ThePrimary, TheRequestClient
 from aiosched.web.requests.seen_files import seen_files, seen_import_errors
 from aiosched.web.server.etags import RARELY
 
@@ -155,7 +155,7 @@ async def list_files(
 
 @router.get("/schedulers")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def list_schedulers(request_client: TheRequestClient, visible: TheVisible) -> Schedulers:
+async def list_schedulers(request_client: ThePrimary, visible: TheVisible) -> Schedulers:
     """The schedulers and their partitions; `figures` are for those who may see all DAGs."""
     rows, database = await schedulers.list_schedulers(request_client.db), None
     if visible.is_whole:
@@ -170,7 +170,7 @@ async def list_schedulers(request_client: TheRequestClient, visible: TheVisible)
 @router.get("/commands")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_commands(
-    request_client: TheRequestClient,
+    request_client: ThePrimary,
     visible: TheVisible,
     dag_id: Annotated[str | None, Query(max_length=250, pattern=r"^[^\x00]*$")] = None,
     verb: Annotated[str | None, Query(max_length=100, pattern=r"^[^\x00]*$")] = None,
@@ -188,7 +188,7 @@ async def list_commands(
 
 @router.get("/commands/{number}")
 @allow(Role.VIEWER, RoleScope.SEEN)
-async def get_command(request_client: TheRequestClient, visible: TheVisible, number: Number) -> CommandResource:
+async def get_command(request_client: ThePrimary, visible: TheVisible, number: Number) -> CommandResource:
     """One request; a 202 refers to it."""
     return CommandResource.model_validate(await _find_request(request_client, visible, number))
 

@@ -18,7 +18,7 @@ from aiosched.db.names.days import entries_meant
 from aiosched.web.api.base.models import FilterDayOrInstant, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
-from aiosched.web.requests.request_client import RequestClient, TheRequestClient
+from aiosched.web.requests.request_client import RequestClient, ThePrimary, TheRequestClient
 
 router: APIRouter = APIRouter(tags=["System"])
 
@@ -88,7 +88,7 @@ async def list_audit(
 )
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
 async def export_audit(
-    request_client: TheRequestClient,
+    request_client: ThePrimary,
     selection: TheSelection,
     after: Annotated[int, Query(ge=0, lt=2**63, description="the id of the last entry that you have")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000_000, description="maximum number of entries")] = 100_000,

@@ -14,7 +14,7 @@ from aiosched.web.api.base.models import Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow
 from aiosched.web.auth.accounts import Accounts
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import ThePrimary, TheRequestClient
 from aiosched.web.server.problems import Problem
 
 router: APIRouter = APIRouter(tags=["Users"])
@@ -48,7 +48,7 @@ class EndedSessions(BaseModel):
 @allow(Role.VIEWER, RoleScope.OWN)
 async def list_sessions(
     request: Request,
-    request_client: TheRequestClient,
+    request_client: ThePrimary,
     person: Person,
     user: User = None,
     limit: Limit = 100,

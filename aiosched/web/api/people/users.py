@@ -21,7 +21,7 @@ from aiosched.web.auth.access import Person, Principal, Role, RoleScope, allow, 
 from aiosched.web.auth.accounts import rights_of
 from aiosched.web.auth.passwords import check_lifetime, check_password, hash_password, hash_token, new_token
 from aiosched.web.requests.condition import TheVersion
-from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.request_client import ThePrimary, TheRequestClient
 from aiosched.web.server.problems import Problem
 
 router: APIRouter = APIRouter(tags=["Users"])
@@ -114,7 +114,7 @@ class MadeToken(BaseModel):
 
 @router.get("/users")
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
-async def list_users(request_client: TheRequestClient, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
+async def list_users(request_client: ThePrimary, limit: Limit = 100, cursor: Cursor = None) -> Page[User]:
     """Users by name."""
     after = decode_cursor(cursor, str)
     rows = await accounts.list_users(request_client.db, after=after or "", limit=limit + 1)
@@ -123,7 +123,7 @@ async def list_users(request_client: TheRequestClient, limit: Limit = 100, curso
 
 @router.get("/users/{name}")
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
-async def one_user(request_client: TheRequestClient, name: Name) -> User:
+async def one_user(request_client: ThePrimary, name: Name) -> User:
     """One user."""
     return User.model_validate(await accounts.read_user(request_client.db, name))
 
@@ -209,7 +209,7 @@ async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
 @router.get("/tokens")
 @allow(Role.VIEWER, RoleScope.OWN)
 async def list_tokens(
-    request_client: TheRequestClient,
+    request_client: ThePrimary,
     person: Person,
     everybody: Annotated[bool, Query(description="tokens of all users; for administrators")] = False,
     limit: Limit = 100,

@@ -122,6 +122,17 @@ export function address(path, params) {
  */
 export const apiUrl = (path, params) => address(path, params).href;
 
+const POSITION = "Aiosched-Position";
+let position = ""; // what a replica of the database must have to answer this page; unknown until its stream has begun
+
+/**
+ * What is read from now on must not be older than this.
+ * @param {string} known
+ */
+export function see(known) {
+  if (known > position) position = known; // all have the same length
+}
+
 /**
  * Call the API; throws a Problem. `raw`: return the response itself instead of its parsed JSON.
  *
@@ -196,6 +207,7 @@ async function send(method, path, { params, body, headers, raw = false, signal: 
         Accept: "application/json",
         ...(body !== undefined && { "Content-Type": "application/json" }),
         ...(me.value?.csrf && { "X-CSRF-Token": me.value.csrf }),
+        ...(method === "GET" && position && { [POSITION]: position }),
         ...headers,
       },
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -208,6 +220,7 @@ async function send(method, path, { params, body, headers, raw = false, signal: 
         : "The server cannot be reached. Is `aiosched serve` still running?";
     throw new Problem({ code: "unreachable", detail }, 0);
   }
+  see(response.headers.get(POSITION) ?? "");
   if (!response.ok) {
     const problem = await response.json().catch(() => ({})); // a proxy in between may respond with HTML
     if (response.status === 401 && !path.startsWith("login")) loginNeeded.value = true;

@@ -5,13 +5,13 @@ import { computed, signal } from "./html.js";
 const SILENCE = 4000; // milliseconds without a status, or without an answer, before it is reported
 
 /**
- * Why data may be old ("server", "database", "slow", "denied"), why nothing happens ("schedulers"), or what may become
+ * Why data may be old ("server", "database", "slow", "denied", "replica"), why nothing happens ("schedulers"), or what may become
  * wrong ("machines").
- * @typedef {{ kind: "server" | "database" | "slow" | "denied" | "schedulers" | "machines", since: number,
+ * @typedef {{ kind: "server" | "database" | "slow" | "denied" | "schedulers" | "machines" | "replica", since: number,
  *   detail?: string, fleet?: "none" | "stalled" }} Trouble
  * @typedef {{ at: string, database: { since: string, detail: string } | null,
  *   schedulers: { trouble: "none" | "stalled", since: string } | null,
- *   machines?: { texts: string[], since: string } }} Status
+ *   machines?: { texts: string[], since: string }, replica?: { behind: number } }} Status
  * @typedef {{ live: boolean, readAt: number | null }} Reading
  */
 
@@ -51,6 +51,7 @@ export const trouble = computed(() => {
   if (waitingSince.value) return { kind: "slow", since: waitingSince.value };
   if (told?.schedulers)
     return { kind: "schedulers", since: Date.parse(told.schedulers.since), fleet: told.schedulers.trouble };
+  if (told?.replica) return { kind: "replica", since: Date.parse(told.at) - 1000 * told.replica.behind };
   if (told?.machines)
     return { kind: "machines", since: Date.parse(told.machines.since), detail: told.machines.texts.join("; ") };
   return null;

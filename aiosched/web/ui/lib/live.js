@@ -1,6 +1,6 @@
 // One event stream for the whole page: numbered patches; the browser resumes after the last one it received.
 // It also brings the server's status (freshness.js); once the page is no longer cut off, everything is read again.
-import { address, refusalOf } from "./api.js";
+import { address, refusalOf, see } from "./api.js";
 import { hear, isCutOff, listen, refuse } from "./freshness.js";
 import { effect } from "./html.js";
 
@@ -52,6 +52,7 @@ function connect() {
     last = event.lastEventId;
     publish(JSON.parse(event.data));
   };
+  source.addEventListener("position", (event) => see(event.data));
   source.addEventListener("status", (event) => hear(JSON.parse(event.data)));
   source.addEventListener("reset", (event) => {
     last = event.lastEventId;

@@ -23,6 +23,8 @@ function words({ kind, since, fleet }) {
     return `Connection lost; data may be stale${from ? ` (from ${clock(from)} ${zoneName()})` : ""}. Reconnecting…`;
   if (kind === "denied") return `You may not see changes any more ${when}; data may be stale.`;
   if (kind === "slow") return `No answer from the server ${when}; data may be stale.`;
+  if (kind === "replica")
+    return `Showing data from ${clock(since)} ${zoneName()}: the replica that pages are read from is behind.`;
   if (kind === "machines") return `Machines of schedulers differ ${when}:`;
   return fleet === "none"
     ? `No scheduler running ${when}: no run is created and no task starts.`
@@ -34,7 +36,7 @@ export function Banner() {
   return html`
     <div role="status" class="banner">
       ${found && html`
-        <div class=${`notice ${["slow", "machines"].includes(found.kind) ? "warn" : "danger"}`}>
+        <div class=${`notice ${["slow", "machines", "replica"].includes(found.kind) ? "warn" : "danger"}`}>
           <span class="grow">
             <b>${words(found)}</b>
             ${found.detail && html`<span class="sentence"> ${found.detail}</span>`}
