@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
+from aiosched.core.fleet.replicas import needed_position, shown_position
 from aiosched.db.server.embedded_host import Account, claim_folder, programs, run_as
+from aiosched.db.server.replica import begun_position
 from tests.conftest import short_folder
 from tests.db.conftest import ExternalServer, start_external
 from tests.ports import free_port
@@ -61,6 +63,36 @@ class Pair:
         while await conn.fetchval("SHOW synchronous_standby_names"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await conn.close()
+
+    async def catch_up(self) -> str:
+        """Until the standby has replayed what is stored now; the position of that."""
+        async with self._connected(self.primary) as primary, self._connected(self.standby) as standby:
+            position = shown_position(needed_position(await begun_position(primary)))
+            has_it = "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn"
+            while not await standby.fetchval(has_it, position):  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        return position
+
+    async def hold_replay(self) -> None:
+        """What is stored from now on the standby receives, and does not replay."""
+        await self.catch_up()
+        async with self._connected(self.standby) as standby:
+            await standby.execute("SELECT pg_wal_replay_pause()")
+            while await standby.fetchval("SELECT pg_get_wal_replay_pause_state()") != "paused":  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+
+    async def replay(self) -> None:
+        """The standby goes on."""
+        async with self._connected(self.standby) as standby:
+            await standby.execute("SELECT pg_wal_replay_resume()")
+
+    @contextlib.asynccontextmanager
+    async def _connected(self, server: ExternalServer) -> AsyncIterator[Any]:
+        conn = await asyncpg.connect(server.dsn())
+        try:
+            yield conn
+        finally:
+            await conn.close()
 
     async def fail_over(self, *, behind: bool = False, how: str = "immediate") -> None:
         """The primary dies, and its standby takes over; `behind`: it does not run, and lacks what was stored since.

@@ -124,24 +124,6 @@ class Site:
     async def until_read(self) -> None:
         await until(lambda: self.watch.state.trouble is None, "the replica to be read")
 
-    async def caught_up(self) -> str:
-        """Until the replica has what is stored now; its position."""
-        position = await self.watch.position()
-        has_it = "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn"
-        while not await self.standby.fetchval(has_it, position):  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
-        return position
-
-    async def hold(self) -> None:
-        """The replica has what is stored now, and what is stored later it does not replay."""
-        await self.caught_up()
-        await self.standby.execute("SELECT pg_wal_replay_pause()")
-        while await self.standby.fetchval("SELECT pg_get_wal_replay_pause_state()") != "paused":  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
-
-    async def go_on(self) -> None:
-        await self.standby.execute("SELECT pg_wal_replay_resume()")
-
 
 def settings(read_dsn: str | None) -> Settings:
     return Settings(database=DatabaseSettings(read_dsn=read_dsn), secrets=SecretsSettings(fernet_keys=KEY))
@@ -158,9 +140,8 @@ async def site(rows: Pair) -> AsyncIterator[Site]:
             app.state.replica.start()
             await found.until_read()
             yield found
-            if not standby.is_closed():
-                await standby.execute("SELECT pg_wal_replay_resume()")
-                await standby.close()
+            await standby.close()
+            await rows.replay()
         app.state.hub.close()
         await app.state.replica.close()
 
@@ -179,8 +160,8 @@ async def store(site: Site, value: str) -> str:
     return str(answer.headers[HEADER])
 
 
-async def test_every_page_is_that_of_the_primary_and_the_list_of_exceptions_is_short(site: Site) -> None:
-    position = await site.caught_up()
+async def test_every_page_is_that_of_the_primary_and_the_list_of_exceptions_is_short(site: Site, rows: Pair) -> None:
+    position = await rows.catch_up()
 
     wrong, by_primary = [], set()
     for path, address in PAGES:
@@ -204,9 +185,9 @@ def shape(answer: httpx2.Response) -> Any:
     return answer.json() if "json" in answer.headers["content-type"] else answer.content
 
 
-async def test_who_has_stored_something_sees_it_and_others_may_see_it_later(site: Site) -> None:
+async def test_who_has_stored_something_sees_it_and_others_may_see_it_later(site: Site, rows: Pair) -> None:
     before = await store(site, "old")
-    await site.hold()
+    await rows.hold_replay()
 
     after = await store(site, "new")
 
@@ -217,15 +198,15 @@ async def test_who_has_stored_something_sees_it_and_others_may_see_it_later(site
     answer, is_of_replica, is_repeated = await site.asked("/api/v1/variables/v", after)
     assert (answer.json()["value"], is_of_replica, is_repeated) == ("new", False, True)
 
-    await site.go_on()
-    await site.caught_up()
+    await rows.replay()
+    await rows.catch_up()
     answer, is_of_replica, is_repeated = await site.asked("/api/v1/variables/v", after)
     assert (answer.json()["value"], is_of_replica, is_repeated) == ("new", True, False)
 
 
 async def test_what_another_web_server_has_stored_is_seen_at_this_one(site: Site, rows: Pair) -> None:
     await store(site, "old")
-    await site.hold()
+    await rows.hold_replay()
     other = make_app(RequestClient(site.db, settings(rows.standby.dsn())))
     transport = httpx2.ASGITransport(app=other)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost/") as client:
@@ -234,10 +215,10 @@ async def test_what_another_web_server_has_stored_is_seen_at_this_one(site: Site
     assert await variable(site, answer.headers[HEADER]) == "there"
 
 
-async def test_what_is_refused_is_answered_with_a_position_too(site: Site) -> None:
+async def test_what_is_refused_is_answered_with_a_position_too(site: Site, rows: Pair) -> None:
     """Who reads again because somebody else was faster must not read the same as before."""
     await store(site, "old")
-    await site.hold()
+    await rows.hold_replay()
     await store(site, "newer")
 
     answer = await site.client.put("/api/v1/variables/v", json={"value": "x"}, headers={"If-Match": '"old"'})
@@ -246,8 +227,8 @@ async def test_what_is_refused_is_answered_with_a_position_too(site: Site) -> No
     assert await variable(site, answer.headers[HEADER]) == "newer"
 
 
-async def test_what_is_not_there_yet_is_asked_of_the_primary(site: Site) -> None:
-    await site.hold()
+async def test_what_is_not_there_yet_is_asked_of_the_primary(site: Site, rows: Pair) -> None:
+    await rows.hold_replay()
     await add_run(site.db, DAG, await add_version(site), "fresh")
 
     answer = await site.get(f"/api/v1/dags/{DAG}/runs/fresh")
@@ -260,7 +241,7 @@ async def add_version(site: Site) -> int:
         return int(await conn.fetchval("SELECT version_id FROM dag_run WHERE dag_id = $1 LIMIT 1", DAG))
 
 
-async def test_a_page_that_reads_because_of_a_patch_sees_what_the_patch_is_about(site: Site) -> None:
+async def test_a_page_that_reads_because_of_a_patch_sees_what_the_patch_is_about(site: Site, rows: Pair) -> None:
     hub: Hub = site.app.state.hub
     stream = hub.stream(frozenset(), None)
     positions: list[str] = []
@@ -281,7 +262,7 @@ async def test_a_page_that_reads_because_of_a_patch_sees_what_the_patch_is_about
     begun = positions[-1]
     async with site.db.acquire() as conn:
         run = await conn.fetchval("UPDATE dag_run SET note = 'old' WHERE run_id = $1 RETURNING id", RUN)
-    await site.hold()
+    await rows.hold_replay()
 
     async with site.db.acquire() as conn:
         await conn.execute("UPDATE dag_run SET note = 'new' WHERE id = $1", run)
@@ -297,12 +278,12 @@ async def test_a_page_that_reads_because_of_a_patch_sees_what_the_patch_is_about
     await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
 
 
-async def test_a_stream_that_is_resumed_begins_with_the_position_of_now(site: Site) -> None:
+async def test_a_stream_that_is_resumed_begins_with_the_position_of_now(site: Site, rows: Pair) -> None:
     hub: Hub = site.app.state.hub
     first = hub.stream(frozenset(), None)
     assert await anext(first) == b"retry: 2000\n\n"
     await hub.listening.wait()
-    await site.hold()
+    await rows.hold_replay()
     await store(site, "meanwhile")
 
     second = hub.stream(frozenset(), "another-7")  # as of another web server
@@ -317,11 +298,11 @@ async def test_a_stream_that_is_resumed_begins_with_the_position_of_now(site: Si
 
 
 async def test_too_far_behind_the_primary_is_read_which_is_said_once(
-    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    site: Site, rows: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, replica_watch.__name__)
     await store(site, "old")
-    await site.hold()
+    await rows.hold_replay()
     await store(site, "new")
     assert await variable(site, "0/0") == "old"
     ahead = [4.0]
@@ -341,7 +322,7 @@ async def test_too_far_behind_the_primary_is_read_which_is_said_once(
     assert "more than 10 s behind" in health["components"]["replica"]["detail"]
     assert "aiosched_replica_read 0.0" in (await site.client.get("/metrics")).text
 
-    await site.go_on()
+    await rows.replay()
     await site.until_read()
     said = [record.getMessage() for record in caplog.records if record.name == replica_watch.__name__]
     assert len(said) == 2
@@ -353,7 +334,7 @@ async def test_a_replica_that_dies_under_requests_fails_none_of_them_and_is_read
     site: Site, rows: Pair
 ) -> None:
     await store(site, "x")
-    await site.caught_up()
+    await rows.catch_up()
     over = asyncio.Event()
     statuses: set[int] = set()
 
@@ -426,7 +407,7 @@ async def test_an_address_that_leads_elsewhere_is_not_read_and_the_reason_names_
 ) -> None:
     async with site.db.acquire() as conn:
         await conn.execute("CREATE DATABASE other")
-    await site.caught_up()
+    await rows.catch_up()
 
     assert "another database of that server. Correct database.read_dsn" in await trouble_of(
         site, rows.standby.dsn("other")
@@ -485,10 +466,10 @@ async def test_without_a_replica_nothing_more_is_asked_and_nothing_stands_in_bet
     assert counts["without", "PUT"] == counts["with", "PUT"] - 1
 
 
-async def test_what_a_page_has_missed_while_nobody_listened_is_read_again_and_not_older(site: Site) -> None:
+async def test_what_a_page_has_missed_while_nobody_listened_is_read_again_and_not_older(site: Site, rows: Pair) -> None:
     """As one whose web server has ended, and that comes to another one, which has no pages yet."""
     before = await store(site, "old")
-    await site.hold()
+    await rows.hold_replay()
     await store(site, "missed")
     stream = site.app.state.hub.stream(frozenset(), "another-7")
     known, told = before, []
@@ -510,7 +491,7 @@ async def test_what_a_page_has_missed_while_nobody_listened_is_read_again_and_no
 async def test_any_user_may_be_that_of_a_web_server(site: Site, rows: Pair) -> None:
     async with site.db.acquire() as conn:
         await conn.execute("CREATE ROLE plain LOGIN PASSWORD 'word' IN ROLE pg_read_all_data")
-    await site.caught_up()
+    await rows.catch_up()
     dsns = [server.dsn(user="plain", password="word") for server in (rows.primary, rows.standby)]
     async with await Database.open(dsns[0], application_name="web") as db:
         app = make_app(RequestClient(db, settings(dsns[1])))
@@ -521,7 +502,7 @@ async def test_any_user_may_be_that_of_a_web_server(site: Site, rows: Pair) -> N
 
 async def test_a_replica_that_hangs_holds_nobody_for_long(site: Site, rows: Pair) -> None:
     await store(site, "x")
-    await site.caught_up()
+    await rows.catch_up()
     assert await variable(site, "0/0") == "x"
     number = int((rows.standby.folder / "pg" / "postmaster.pid").read_text().split()[0])
     server = [psutil.Process(number), *psutil.Process(number).children()]
@@ -542,11 +523,11 @@ async def test_doctor_says_how_far_it_is_behind_and_why_it_is_not_read(site: Sit
         found = await doctor._replica(site.db, read_dsn, settings(read_dsn).database)
         return found.status, found.text
 
-    await site.caught_up()
+    await rows.catch_up()
     where = f"127.0.0.1:{rows.standby.port}"
     assert await said(rows.standby.dsn()) == ("ok", f"the replica at {where} has everything")
 
-    await site.hold()
+    await rows.hold_replay()
     await store(site, "more")
     status, text = await said(rows.standby.dsn())
     assert status == "ok"

@@ -5,8 +5,8 @@ import { computed, signal } from "./html.js";
 const SILENCE = 4000; // milliseconds without a status, or without an answer, before it is reported
 
 /**
- * Why data may be old ("server", "database", "slow", "denied", "replica"), why nothing happens ("schedulers"), or what may become
- * wrong ("machines").
+ * Why data may be old ("server", "database", "slow", "denied", "replica"), why nothing happens ("schedulers"), or what
+ * may become wrong ("machines").
  * @typedef {{ kind: "server" | "database" | "slow" | "denied" | "schedulers" | "machines" | "replica", since: number,
  *   detail?: string, fleet?: "none" | "stalled" }} Trouble
  * @typedef {{ at: string, database: { since: string, detail: string } | null,
