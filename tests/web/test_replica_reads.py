@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -38,6 +39,7 @@ from aiosched.web.views.live import Hub
 from aiosched.web.views.replica_gate import ReplicaGate
 from aiosched.web.views.replica_watch import HEADER, ReplicaWatch
 from tests.cli.records import add_run
+from tests.conftest import OLDER_SERVERS
 from tests.faults.standby import Pair, a_pair
 from tests.foreign_rows import DAG, RUN, seed
 from tests.patience import PATIENCE, until
@@ -540,3 +542,71 @@ async def test_doctor_says_how_far_it_is_behind_and_why_it_is_not_read(site: Sit
     assert status == "warning"
     assert "refuses the login" in text
     assert "wrong-one" not in text
+
+
+@contextlib.asynccontextmanager
+async def own_site(pair: Pair, dsn: str) -> AsyncIterator[Site]:
+    """A web server on a pair of the test's own; `dsn` leads to the primary."""
+    await migrate(pair.primary.dsn())
+    await pair.start_standby()
+    async with await Database.open(dsn, application_name="web") as db:
+        app = make_app(RequestClient(db, settings(pair.standby.dsn())))
+        transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost/") as client:
+            site = Site(app, db, client, None)
+            site.watch.start()
+            await site.until_read()
+            yield site
+        await site.watch.close()
+
+
+async def test_a_replica_that_was_promoted_beside_its_primary_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """Its log may be longer than that of the primary, and has other things."""
+    with a_pair(binaries()) as pair:
+        async with own_site(pair, pair.primary.dsn()) as site:
+            await store(site, "old")
+            await pair.catch_up()
+            assert await variable(site, "0/0") == "old"
+
+            await pair._control(pair.standby, "promote")
+            promoted = await asyncpg.connect(pair.standby.dsn())
+            await promoted.execute("CREATE TABLE longer AS SELECT generate_series(1, 10000)")
+            await promoted.close()
+            position = await store(site, "new")
+
+            assert await variable(site, position) == "new"
+            await until(lambda: site.watch.state.trouble is not None, "the promotion to be noticed")
+            assert "it follows timeline 2, and the primary is in timeline 1" in caplog.text
+            assert await variable(site, "0/0") == "new"
+
+
+async def test_a_replica_that_takes_over_is_the_primary_and_is_read_on() -> None:
+    with a_pair(binaries()) as pair:
+        async with own_site(pair, pair.dsn) as site:
+            await store(site, "old")
+            await pair.keep_in_step()
+            await pair.let_go()
+
+            await pair.fail_over()
+            await until(
+                lambda: site.watch.replica.primary is not None and site.watch.replica.primary.timeline == 2,
+                "the other primary",
+            )
+            await site.until_read()
+
+            position = await store(site, "new")
+            answer, is_of_replica, _ = await site.asked("/api/v1/variables/v", position)
+            assert (answer.json()["value"], is_of_replica) == ("new", True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", OLDER_SERVERS)
+async def test_older_servers_tell_the_same(version: int) -> None:
+    with a_pair(OLDER_SERVERS[version]) as pair:
+        async with own_site(pair, pair.primary.dsn()) as site:
+            before = await store(site, "old")
+            await pair.hold_replay()
+            after = await store(site, "new")
+
+            assert [await variable(site, position) for position in (before, after)] == ["old", "new"]
+            await pair.replay()
