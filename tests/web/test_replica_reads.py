@@ -25,10 +25,11 @@ from fastapi import FastAPI
 from aiosched.cli.operation import doctor
 from aiosched.clock import FakeClock
 from aiosched.config import DatabaseSettings, SecretsSettings, Settings
-from aiosched.core.fleet.replicas import MOST_BEHIND
+from aiosched.core.fleet.replicas import MOST_BEHIND, shown_position
 from aiosched.db.server.engine import Database
 from aiosched.db.server.installations import binaries
 from aiosched.db.server.migrate import migrate
+from aiosched.db.server.replica import reading_from
 from aiosched.db.statements import run_changes
 from aiosched.errors import ConfigError, DatabaseError
 from aiosched.web.app import make_app
@@ -332,6 +333,18 @@ async def test_too_far_behind_the_primary_is_read_which_is_said_once(
     assert "pages are read from" in said[1]
 
 
+async def test_every_connection_must_be_as_near_as_the_limit_says(site: Site) -> None:
+    """The address may lead to several replicas, of which the watch sees one."""
+    least = site.watch.needed("0/0")
+
+    assert least is not None
+    assert least > 0
+    assert site.watch.needed(shown_position(least + 1)) == least + 1
+    with reading_from(2**63), pytest.raises(DatabaseError, match="is behind what is to be read"):
+        async with site.watch.replica.acquire():
+            pass
+
+
 async def test_a_replica_that_dies_under_requests_fails_none_of_them_and_is_read_again_afterwards(
     site: Site, rows: Pair
 ) -> None:
@@ -513,6 +526,7 @@ async def test_a_replica_that_hangs_holds_nobody_for_long(site: Site, rows: Pair
         async with asyncio.timeout(PATIENCE):
             found = await asyncio.gather(*(variable(site, "0/0") for _ in range(20)))
             await until(lambda: site.watch.state.trouble is not None, "it to be noticed")
+        assert all(conn.is_closed() for conn in site.watch.replica._open)  # no later request meets one of them
     finally:
         for process in server:
             process.send_signal(signal.SIGCONT)
