@@ -298,7 +298,7 @@ def _next_step(error: BaseException, where: Address) -> str:
         return f"Check the host {where.host!r} in the DSN."
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return "This process may open no more files: raise its limit (ulimit -n, LimitNOFILE= of systemd)."
-    return "Start it, or correct AIOSCHED_DSN."
+    return "Start it, or correct the DSN."
 
 
 def _one_line(error: BaseException) -> str:

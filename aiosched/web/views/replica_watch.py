@@ -65,7 +65,7 @@ class ReplicaState:
     def __str__(self) -> str:
         if self.trouble is not None:
             return f"the primary is read, not the replica at {self.where}: {self.trouble}"
-        return f"pages are read from {self.where}, {self.behind or 0:.1f} s behind"
+        return f"pages are read from the replica at {self.where}, at most {self.behind or 0:.1f} s behind"
 
 
 class ReplicaWatch:
