@@ -1,8 +1,9 @@
 """Requests that do not come to their end: how long the head and the body of each may take, whatever the route.
 
 uvicorn waits for ever for the rest of a head or a body, so one client could keep open all connections that there are;
-and it takes heads of any size, and any number of requests at once (its C parser has no limits). A body may take a fixed time and what its bytes need at a slow line's rate; time in which this server does not read
-does not count. Elsewhere: bytes (guard.py, worker_api/), connections without a request (uvicorn's keep-alive).
+and it takes heads of any size, and any number of requests at once (its C parser has no limits). A body may take a fixed
+time and what its bytes need at a slow line's rate; time in which this server does not read does not count. Elsewhere:
+bytes of bodies (guard.py, worker_api/), connections without a request (uvicorn's keep-alive).
 """
 
 from __future__ import annotations
