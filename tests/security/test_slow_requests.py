@@ -301,7 +301,8 @@ async def test_a_head_has_a_size(db: Database) -> None:
         (b"GET http://h/livez HTTP/1.1", 200), (b"GET /livez?a=%ff HTTP/1.1", 200), (b"GET /%6civez HTTP/1.1", 200),
         (b"GET /livez HTTP/1.0", 200), (b"GET /\xff HTTP/1.1", 400), (b"GET /%ff HTTP/1.1", 200),
         (b"CONNECT h:443 HTTP/1.1", 400), (b"OPTIONS * HTTP/1.1", 404), (b"GET //livez HTTP/1.1", 200),
-        (b"LIVEZ / HTTP/1.1", 400), (b"GET http://h HTTP/1.1", 400), (b"GET livez HTTP/1.1", 400), (b"\x16\x03\x01\x02\x00", 400),
+        (b"LIVEZ / HTTP/1.1", 400), (b"GET http://h HTTP/1.1", 400), (b"GET livez HTTP/1.1", 400),
+        (b"\x16\x03\x01\x02\x00", 400),
     ],
 )  # fmt: skip
 async def test_odd_lines_are_answered_and_the_server_goes_on(db: Database, line: bytes, status: int) -> None:
