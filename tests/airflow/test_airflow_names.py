@@ -247,6 +247,19 @@ def test_the_version_makes_provider_packages_take_the_sdk() -> None:
     assert Version(__version__) >= Version("3.0")
 
 
+def test_what_older_modules_defined_is_where_their_operators_are_today() -> None:
+    homes = {module: {home.partition(":")[0] for home in names.values()} for module, names in MODULES.items()}
+
+    for module, name in [
+        ("airflow.contrib.operators.sftp_operator", "SFTPOperation"),
+        ("airflow.contrib.operators.databricks_operator", "XCOM_RUN_ID_KEY"),
+        ("airflow.contrib.sensors.gcs_sensor", "ts_function"),
+        ("airflow.hooks.presto_hook", "PrestoException"),
+    ]:
+        home = MODULES[module][name]
+        assert home.partition(":")[0] in homes[module] and home.endswith(f":{name}")
+
+
 def test_each_public_name_of_airflow_is_answered_or_has_a_remedy() -> None:
     again, unanswered, used = tables.reexported(), [], set()
     for line in Path(__file__).with_name("public_names.tsv").read_text().splitlines():

@@ -70,6 +70,8 @@ def two_lists(function: Callable[[Any, Any], Any]) -> None:
         pytest.param(lambda: same.expand(x=returns([1, 2, 3]).map(str)), ["1", "2", "3"], id="map"),
         pytest.param(lambda: same.expand(x=returns([1, 2, 3]).map(only_odd)), [1, 3], id="map that skips"),
         pytest.param(lambda: two_lists(lambda a, b: a.zip(b)), [(1, "a")], id="zip"),
+        pytest.param(lambda: two_lists(lambda a, b: a.zip()), [(1,), (2,), (3,)], id="zip alone"),
+        pytest.param(lambda: two_lists(lambda a, b: a.concat()), [1, 2, 3], id="concat alone"),
         pytest.param(
             lambda: two_lists(lambda a, b: a.zip(b, fillvalue=0)), [(1, "a"), (2, 0), (3, 0)], id="zip with fill value"
         ),

@@ -406,8 +406,6 @@ def length_sources(reader: Task, read: Iterable[Task]) -> list[XComArg[Any]]:
 
 
 def _outputs(method: str, *inputs: Output) -> Sequence[Output]:
-    if len(inputs) < 2:
-        raise fail(f"{inputs[0]!r}.{method}() needs another output: name one.")
     for one in inputs:
         if not isinstance(one, Output):
             raise fail(
