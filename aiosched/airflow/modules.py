@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, Final
 
@@ -98,7 +99,7 @@ def _at(home: str) -> Any:
     if not colon:
         return value
     try:
-        return getattr(value, attribute)
+        return attrgetter(attribute)(value)
     except AttributeError:
         if place.startswith(PROVIDERS):
             raise ModuleNotFoundError(hints.not_in_version(place, attribute)) from None

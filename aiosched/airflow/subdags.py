@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from aiosched.authoring.base.building import current_dag
 from aiosched.authoring.base.location import author_location
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.groups import TaskGroup
+from aiosched.authoring.operators.empty import EmptyOperator
 from aiosched.core.graph.trigger_rules import TriggerRule
 
 _OF_THE_RUN: Final = ("conf", "executor", "pool", "propagate_skipped_state", "session")
@@ -79,3 +81,17 @@ def _take_over(group: SubDagGroup, subdag: DAG) -> None:
         parent.children[task.task_id] = task
     labels = {">".join(ids[end] for end in edge.split(">")): label for edge, label in subdag.edge_labels.items()}
     group.dag.edge_labels.update(labels)
+
+
+def subdag(parent_dag_name: str, child_dag_name: str, args: dict[str, Any]) -> DAG:
+    """The inner DAG of Airflow's example of subdags, which files import: five empty tasks."""
+    inner = DAG(
+        f"{parent_dag_name}.{child_dag_name}",
+        default_args=args,
+        start_date=datetime(2021, 1, 1, tzinfo=UTC),
+        catchup=False,
+        schedule="@daily",
+    )
+    for number in range(1, 6):
+        EmptyOperator(task_id=f"{child_dag_name}-task-{number}", dag=inner)
+    return inner

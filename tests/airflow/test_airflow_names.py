@@ -101,25 +101,41 @@ def test_what_modules_of_airflow_have_from_one_another_is_the_same_object_there(
         "from airflow.sdk.bases.operator import OperatorPartial; from airflow.models.xcom_arg import PlainXComArg",
         "from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor",
         "from airflow.www import utils; assert 'postgresql' in utils.get_attr_renderer()",
+        "from airflow.settings import SASession",
+        "from airflow.decorators import branch_task, task, teardown, teardown_task; assert branch_task is task.branch",
+        "import airflow.decorators.python_virtualenv as m, airflow.sdk as s; assert m.virtualenv_task is s.task.virtualenv",
+        "from airflow.example_dags.subdags.subdag import subdag; assert len(subdag('a', 'b', {}).tasks) == 5",
     ],
 )
 def test_names_are_where_people_import_them_from(line: str) -> None:
     exec(line, {})
 
 
-def test_columns_of_tables_can_be_named_and_not_used() -> None:
-    columns = [DagModel.last_parsed_time, Log.dttm]
+def test_columns_of_tables_can_be_named_and_decide_nothing() -> None:
+    from airflow.jobs.base_job import BaseJob
+    from airflow.models import DagRun, TaskInstance, TaskReschedule, XCom
 
-    uses: list[Any] = [
-        lambda column: column.desc(), lambda column: column == 1, lambda column: column < 1, lambda column: column(),
-        lambda column: not column, lambda column: column | True, lambda column: column != 1,
-    ]  # fmt: skip
-    for column in columns:
-        for use in uses:
-            with pytest.raises(
-                Refused, match=r"(DagModel\.last_parsed_time|Log\.dttm) is a column of Airflow's database"
-            ):
-                use(column)
+    for column in (
+        DagModel.last_parsed_time, Log.dttm, DagRun.dag_id, DagRun.execution_date, DagRun.external_trigger.is_(False),
+        TaskInstance.start_date, TaskReschedule.execution_date, XCom.execution_date, Log.dttm.desc(), Log.dttm < 1,
+        BaseJob.latest_heartbeat, DagRun.dag_id == "d", DagRun.dag_id != "d", DagRun.dag_id | True,
+    ):  # fmt: skip
+        decisions: list[Any] = [bool, list, lambda it: "d" in [it], lambda it: not it, lambda it: it()]
+        for decide in decisions:
+            with pytest.raises(Refused, match="is a column of Airflow's database"):
+                decide(column)
+
+
+def test_spans_of_tasks_are_accepted() -> None:
+    from airflow.traces import otel_tracer
+    from airflow.traces.tracer import Trace
+
+    tracer = otel_tracer.get_otel_tracer_for_task(Trace)
+
+    with tracer.start_child_span("a", component="c") as span:
+        span.set_attribute("rows", 1)
+        assert not span.is_recording()
+    assert tracer.extract(tracer.inject()) is None
 
 
 def test_what_only_a_wheel_of_airflow_makes_up_is_refused() -> None:
@@ -257,7 +273,8 @@ def test_what_older_modules_defined_is_where_their_operators_are_today() -> None
         ("airflow.hooks.presto_hook", "PrestoException"),
     ]:
         home = MODULES[module][name]
-        assert home.partition(":")[0] in homes[module] and home.endswith(f":{name}")
+        assert home.partition(":")[0] in homes[module]
+        assert home.endswith(f":{name}")
 
 
 def test_each_public_name_of_airflow_is_answered_or_has_a_remedy() -> None:

@@ -6,39 +6,62 @@ Files import the others for queries on a session, which is refused with what to 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NoReturn
 
+from aiosched.authoring.runtime import context
 from aiosched.authoring.runtime.context import running_context
+from aiosched.authoring.runtime.xcoms import TaskXCom
 from aiosched.errors import Refused
 
 
 class _Column:
-    """A column of a table that does not exist here: it can be named at the top of a file, and refuses to be used."""
+    """A column of a table that does not exist here, or a condition on it: files name them at their top.
+
+    A session refuses every query (`aiosched.airflow.objects.sessions`); the condition itself is neither true nor false.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Callable[..., _Column]:
         if name.startswith("__"):
             raise AttributeError(name)
-        self._refuse()
+        return lambda *_, **__: _Column(f"{self._name}.{name}(…)")
+
+    def _compared(self, *_: object) -> _Column:
+        return _Column(f"a condition on {self._name}")
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise Refused(f"{self._name} is a column of Airflow's database, and there is none here (docs/api.md).")
 
-    __call__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __invert__ = __or__ = __and__ = _refuse
-    __eq__ = __ne__ = _refuse  # else a query would be a plausible False
+    __lt__ = __le__ = __gt__ = __ge__ = __invert__ = __or__ = __and__ = _compared
+    __eq__ = __ne__ = _compared  # type: ignore[assignment] # as SQLAlchemy's
+    __call__ = __bool__ = __iter__ = _refuse
     __hash__ = object.__hash__
 
 
 class WithColumns(type):
-    """The type of a table: its columns can be named."""
+    """The type of a table: its columns can be named, those that are properties of its objects, too."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        value = super().__getattribute__(name)
+        return _Column(f"{cls.__name__}.{name}") if isinstance(value, property) else value
 
     def __getattr__(cls, name: str) -> _Column:
         if name.startswith("_"):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         return _Column(f"{cls.__name__}.{name}")
+
+
+class _OfRuns(WithColumns):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, context.DagRun)
+
+
+class DagRun(context.DagRun, metaclass=_OfRuns):
+    """The run of a task, with the columns of Airflow's table. `dag_run` in a running task is an instance, too."""
 
 
 class DagModel(metaclass=WithColumns):
@@ -54,8 +77,8 @@ class DagModel(metaclass=WithColumns):
     @classmethod
     def get_dagmodel(cls, dag_id: str, session: object = None) -> DagModel | None:
         """The DAG of the running task. Raises Refused for another one."""
-        context = running_context()
-        dag = None if context is None else context.get("dag")
+        running = running_context()
+        dag = None if running is None else running.get("dag")
         if dag is None or dag.dag_id != dag_id:
             raise Refused(
                 f"DagModel.get_dagmodel({dag_id!r}): a task can ask only about its own DAG. Ask the REST API about "
@@ -66,7 +89,11 @@ class DagModel(metaclass=WithColumns):
     get_current = get_dagmodel
 
 
-class TaskReschedule:
+class XCom(TaskXCom, metaclass=WithColumns):
+    """Values that tasks passed on, with the columns of Airflow's table."""
+
+
+class TaskReschedule(metaclass=WithColumns):
     """The first call of a try that was rescheduled since: sensors of Airflow 1.10 and 2 measure their time from it."""
 
     def __init__(self, ti: Any) -> None:

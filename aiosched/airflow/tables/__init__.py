@@ -8,8 +8,8 @@ no other table. `providers.txt` lists the provider packages of Airflow's project
 that provider packages had once, with their successors; it is read when a module of a provider package is imported.
 `absent.tsv` says of Airflow's own modules what to do about the names that nothing answers, or that these are private.
 
-A row is a module of Airflow, a name in it, and its home: `module:attribute`, or a module alone. The name `*` stands for
-all public names of its home. Rows are sorted.
+A row is a module of Airflow, a name in it, and its home: `module:attribute` (also `module:task.branch`), or a module
+alone. The name `*` stands for all public names of its home. Rows are sorted.
 """
 
 from __future__ import annotations
