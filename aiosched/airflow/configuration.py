@@ -100,6 +100,18 @@ COMPUTED: Final[Mapping[tuple[str, str], Callable[[], object]]] = MappingProxyTy
 class Configuration:
     """What `airflow.configuration.conf` is here: it can be read, and not be changed."""
 
+    def __init__(self) -> None:
+        self._added: dict[tuple[str, str], str] = {}
+
+    def read(self, filenames: Any, encoding: str | None = None) -> list[str]:
+        """Add the options of files to those that are known; the names of the files that could be read."""
+        parser = configparser.RawConfigParser()
+        read = parser.read(filenames, encoding)
+        self._added |= {
+            (group.lower(), key): value for group in parser.sections() for key, value in parser[group].items()
+        }
+        return read
+
     def get(self, section: str, key: str, fallback: Any = _MISSING, **_: Any) -> Any:
         """The value as text. Raises AioschedError for an option that has none, unless there is a `fallback`."""
         found = self._find(section, key)
@@ -167,7 +179,7 @@ class Configuration:
         """All sections with their options that have a value."""
         found: dict[str, dict[str, str]] = {}
         variables = (place for name in os.environ if (place := _place(name)) is not None)
-        keys = [*defaults_of_airflow(), *FIXED, *COMPUTED, *SETTINGS, *_of_project(), *variables]
+        keys = [*defaults_of_airflow(), *FIXED, *COMPUTED, *SETTINGS, *_of_project(), *self._added, *variables]
         for section, key in keys:
             value = self._find(section, key)
             if value is not None:
@@ -190,7 +202,7 @@ class Configuration:
         if place in SETTINGS:
             group, _, name = SETTINGS[place].partition(".")
             return _text(getattr(getattr(_settings(), group), name))
-        for values in (_of_project(), FIXED, setting_defaults()):
+        for values in (_of_project(), FIXED, setting_defaults(), self._added):
             if place in values:
                 return values[place]
         default = defaults_of_airflow().get(place)

@@ -297,3 +297,15 @@ def test_a_folder_for_a_dag_bag_may_begin_with_the_dags_folder(monkeypatch: pyte
     assert functions.process_subdir("DAGS_FOLDER/team") == "/srv/dags/team"
     assert functions.process_subdir("team") == str(Path("team").absolute())
     assert functions.process_subdir(None) is None
+
+
+def test_a_file_of_the_team_adds_options_and_changes_none(tmp_path: Path) -> None:
+    (own := tmp_path / "app.cfg").write_text("[Acme]\nurl = http://50%\n[core]\nexecutor = Other\n")
+    conf = Configuration()
+    before = conf.get("core", "executor")
+
+    assert conf.read([own, tmp_path / "missing.cfg"]) == [str(own)]
+
+    assert conf.get("acme", "URL") == "http://50%"
+    assert conf.has_section("acme")
+    assert conf.get("core", "executor") == before
