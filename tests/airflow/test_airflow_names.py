@@ -7,7 +7,7 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from aiosched.airflow import tables
 from aiosched.airflow.hints import provider_package
 from aiosched.airflow.objects.models import DagModel, Log
 from aiosched.airflow.tables import MODULES
+from aiosched.authoring.plugins.listeners import marked_functions
 from aiosched.errors import Refused
 from aiosched.exceptions import AirflowException
 
@@ -124,6 +125,12 @@ def test_columns_of_tables_can_be_named_and_decide_nothing() -> None:
         for decide in decisions:
             with pytest.raises(Refused, match="is a column of Airflow's database"):
                 decide(column)
+
+
+def test_a_table_that_a_listener_imports_is_none_of_its_functions() -> None:
+    from airflow.models import DagRun, TaskInstance
+
+    assert list(marked_functions(SimpleNamespace(DagRun=DagRun, TaskInstance=TaskInstance, Log=Log))) == []
 
 
 def test_spans_of_tasks_are_accepted() -> None:

@@ -65,7 +65,7 @@ def marked_functions(listener: object) -> Iterator[tuple[str, Hook]]:
     for name in sorted({*vars(type(listener)), *getattr(listener, "__dict__", {})}):
         function = getattr(listener, name, None)
         marks = (getattr(function, mark, None) for mark in (_MARK, _MARK_OF_POLICIES))
-        if callable(function) and any(mark is not None for mark in marks):
+        if callable(function) and any(isinstance(mark, dict) for mark in marks):
             yield name, function
 
 
