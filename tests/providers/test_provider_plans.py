@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from aiosched.cli.app import app
 from aiosched.cli.base.options import UsageProblem
-from aiosched.cli.operation import provider_tools
+from aiosched.cli.operation import provider_tools, providers
 from aiosched.cli.operation.provider_plan import Fetched, ProviderPlan, make_plan, parse_requirements, read_distribution
 from aiosched.cli.operation.provider_tools import Installer
 from aiosched.errors import AioschedError, NotFound
@@ -142,6 +142,27 @@ def test_what_is_there_is_resolved_together_with_what_is_missing(
     assert recorder.asked == [asked, [f"{HTTP}==6.3.0"]]
 
 
+def test_what_aiosched_needs_and_no_longer_has_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = [
+        "pytest>=99",
+        "no-such-library[extra]>=1",
+        "pytest>=1",
+        "gone>=1; extra == 'more'",
+        "other; python_version < '3'",
+    ]
+    monkeypatch.setattr(Installer, "found", lambda target: Recorder(package(HTTP, "6.3.0")))
+    monkeypatch.setattr(providers.metadata, "requires", lambda name: needs)
+
+    done = CliRunner().invoke(app, ["providers", "install", HTTP])
+
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: aiosched needs")]
+    assert [line.split(" is installed")[0] for line in warnings] == [
+        f"warning: aiosched needs pytest>=99, and {pytest.__version__}",
+        "warning: aiosched needs no-such-library>=1, and none",
+    ]
+    assert "--target" in warnings[0]
+
+
 def write_distribution(folder: Path, version: str, *files: str) -> None:
     info = folder / f"library-{version}.dist-info"
     info.mkdir(parents=True)
@@ -183,7 +204,7 @@ def test_what_is_no_provider_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("said", "kind", "message"),
     [
-        ("ERROR: No matching distribution found for nothing", NotFound, "has no nothing"),
+        ("ERROR: No matching distribution found for nothing", NotFound, "has no nothing.* named apache-airflow-pro"),
         ("WARNING: Retrying after connection broken\nERROR: No matching distribution found", AioschedError, "reached"),
         ("error: the disk is full", AioschedError, "could not install nothing"),
     ],

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from aiosched.cli.base.options import UsageProblem
-from aiosched.cli.operation.provider_plan import Fetched, read_distribution
+from aiosched.cli.operation.provider_plan import PROVIDER, Fetched, read_distribution
 from aiosched.errors import AioschedError, NotFound
 
 _UNREACHABLE: Final = re.compile(
@@ -85,7 +85,8 @@ class Installer:
         said = "\n".join(line for line in (done.stderr or done.stdout).splitlines() if not line.startswith("WARNING"))
         asked = ", ".join(one for one in arguments if not one.startswith("--") and "/" not in one)
         if _UNKNOWN.search(said) and not _UNREACHABLE.search(done.stderr):
-            raise NotFound(f"The package index has no {asked}: check name and version. It said: {_last(said)}")
+            named = "" if PROVIDER in asked else f" Airflow's own are named {PROVIDER}…."
+            raise NotFound(f"The package index has no {asked}: check name and version.{named} It said: {_last(said)}")
         if _UNREACHABLE.search(done.stderr):
             raise AioschedError(f"The package index cannot be reached for {asked}: {_last(said)}")
         raise AioschedError(f"{Path(self.command[0]).name} could not install {asked}:\n{said.strip()}")

@@ -65,6 +65,8 @@ def install(
         installer.install([*resolved.requirements], alone=False)
         installer.install([one.pin for one in missing.packages.values()], alone=True)
         forget_providers()
+        for problem in _no_longer_met():
+            talk(f"warning: {problem}")
     verb = "would install" if dry_run else "installed"
     talk(f"{verb}: {', '.join(one.pin for one in missing.packages.values()) or 'nothing, all is there'}")
     if missing.requirements:
@@ -102,6 +104,21 @@ def _missing(plan: ProviderPlan, target: Path | None) -> ProviderPlan:
         left_out=plan.left_out,
         warnings=plan.warnings,
     )
+
+
+def _no_longer_met() -> Iterator[str]:
+    """What aiosched itself needs, and has not since a package that was installed needs another version."""
+    from packaging.requirements import Requirement
+
+    there = _distributions(sys.path)
+    for one in map(Requirement, metadata.requires("aiosched") or ()):
+        if (one.marker is None or one.marker.evaluate({"extra": ""})) and not _is_met(one, there):
+            found = there.get(_normal(one.name))
+            yield (
+                f"aiosched needs {one.name}{one.specifier}, and {'none' if found is None else found.version} is "
+                "installed now: a package that was installed asks for that. Choose another version of the provider, or "
+                "install it with --target into a folder that only its tasks use."
+            )
 
 
 def _is_met(requirement: Requirement, there: Mapping[str, metadata.Distribution]) -> bool:
