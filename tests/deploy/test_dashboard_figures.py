@@ -67,7 +67,8 @@ def prometheus(folder: Path, target: str, token: str) -> Iterator[httpx2.Client]
 
 
 def ask(client: httpx2.Client, expression: str) -> list[dict[str, Any]]:
-    answer = client.get("query", params={"query": expression.replace("$__rate_interval", "1m")}).json()
+    said = client.get("query", params={"query": expression.replace("$__rate_interval", "1m")}).raise_for_status()
+    answer = said.json()  # while it starts, Prometheus answers 503 in plain text
     assert answer["status"] == "success", (expression, answer)
     return list(answer["data"]["result"])
 
