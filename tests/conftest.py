@@ -104,7 +104,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_in = {item: tiers.in_tier(config.option.tier, item) or item.path in named for item in items}
     config.stash[_counts] = (sum(is_in.values()), len(items))
     config.hook.pytest_deselected(items=[item for item in items if not is_in[item]])
-    items[:] = sorted((item for item in items if is_in[item]), key=tiers.turn)
+    items[:] = [item for item in items if is_in[item]]
     if NIGHTLY:
         for item in filter(tiers.is_property, items):
             item.add_marker(pytest.mark.timeout(NIGHTLY_TIMEOUT))

@@ -93,15 +93,6 @@ def in_tier(tier: str, item: pytest.Item) -> bool:
     return {"quick": not is_slow(item), "rest": is_slow(item) or is_property(item), "all": True}[tier]
 
 
-def turn(item: pytest.Item) -> int:
-    """Sorts tests by when their turn is: containers first and pages last, as neither runs while the other does.
-
-    See tests/network_changes.py. What is last is shared out by then, one browser for each process of pytest.
-    """
-    inside = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
-    return -1 if inside == "deploy/test_containers.py" else inside.startswith("browser/")
-
-
 def named_files(config: pytest.Config) -> frozenset[Path]:
     """The files that the command line names, themselves or one of their tests."""
     paths = (config.invocation_params.dir / argument.partition("::")[0] for argument in config.args)
