@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CODE = ("aiosched", "tests", "examples", "benchmarks")
 DOCSTRING = re.compile(r'(?:#.*\n|\s)*r?"""\S')
-MOST_DISTRIBUTIONS = 49  # nine of them for the web server, see docs/decisions/0002
+MOST_DISTRIBUTIONS = 49  # with what FastAPI and uvicorn bring, see docs/decisions/0002
 
 
 def files(*suffixes: str) -> Iterator[Path]:

@@ -38,13 +38,17 @@ def SubDagOperator(*, task_id: str, subdag: DAG, dag: Any = None, default_args: 
 
     The inner DAG's schedule, dates and limits have no effect: its tasks belong to the runs of the outer DAG, and their
     own options (retries, pool, …) apply. A trigger rule, which a group cannot have, becomes that of its first tasks,
-    whatever theirs were: they waited for nothing in the inner DAG. Raises DagError outside a DAG.
+    whatever theirs were: they waited for nothing in the inner DAG. Raises DagError outside a DAG,
+    and for a subdag that another one has.
     """
     where = author_location()
     outer = dag or (default_args or {}).get("dag") or current_dag()
     if outer is None:
         message = f"SubDagOperator {task_id!r} is in no DAG. Create it inside `with DAG(...)`, or give dag=."
         raise checks.fail(message, where)
+    if subdag.is_part:
+        message = f"its subdag {subdag.dag_id!r} is another one's already. Make a DAG for each of them."
+        raise checks.fail(f"SubDagOperator {task_id!r}: {message}", where)
     rule = options.pop("trigger_rule", {**outer.default_args, **(default_args or {})}.get("trigger_rule"))
     if named := sorted(name for name in options if name in _OF_THE_RUN and options[name] is not None):
         checks.warn_once(

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from aiosched.errors import DagError
 from aiosched.executors.dag_test import run_dag_test
-from tests.airflow.airflow_builders import one_dag
+from tests.airflow.airflow_builders import load, one_dag
 
 DATE = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -197,6 +198,13 @@ async def test_subdags_and_groups_are_nested(tmp_path: Path) -> None:
     assert list(dag.task_groups["a"].children) == ["a.group", "a.b"]
     states, _ = await states_of(tmp_path, NESTED)
     assert set(states.values()) == {"success"}
+
+
+def test_a_dag_is_the_subdag_of_one_operator(tmp_path: Path) -> None:
+    code = NESTED.replace('EmptyOperator(task_id="end")', 'SubDagOperator(task_id="again", subdag=inner)')
+
+    with pytest.raises(DagError, match=r"'again': its subdag 'outer\.a' is another one's already"):
+        load(tmp_path, code)
 
 
 ORDER = """
