@@ -16,6 +16,7 @@ from aiosched.client import ApiProblem, Client
 from aiosched.config import Settings, WebSettings
 from aiosched.errors import NotAnswered, NotFound, Refused
 from aiosched.scheduler import Scheduler, service
+from aiosched.web.requests.request_client import RequestClient
 from tests.patience import PATIENCE
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -204,6 +205,28 @@ async def test_an_action_on_many_is_done_once(client: Client, scheduler: Schedul
         await client.wait(dag_id, run_id)
     await client.act_on_many("clear", runs=runs, key="other")
     assert await count(scheduler, "clear") == 2
+
+
+async def test_an_action_on_many_that_was_cut_off_is_done_to_its_end(
+    client: Client, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [("pay", (await client.trigger("pay")).run_id) for _ in range(3)]
+    ask, asked = RequestClient.ask, list[object]()
+
+    async def dies(self: RequestClient, request: Any, *where: Any, **by: Any) -> Any:
+        asked.append(request)
+        if len(asked) == 2:
+            raise ConnectionResetError("the server is gone")
+        return await ask(self, request, *where, **by)
+
+    monkeypatch.setattr(RequestClient, "ask", dies)
+    with pytest.raises((ApiProblem, ConnectionResetError)):
+        await client.act_on_many("note", runs=runs, note="n", key="k")
+    monkeypatch.setattr(RequestClient, "ask", ask)
+    await client.act_on_many("note", runs=runs, note="n", key="k")
+
+    assert [(await client.run(dag_id, run_id)).note for dag_id, run_id in runs] == ["n"] * 3
+    assert await count(scheduler, "set_note") == 3
 
 
 async def test_a_header_that_cannot_be_one_is_refused(client: Client) -> None:
