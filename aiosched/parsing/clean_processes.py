@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import Any, Final
@@ -32,7 +33,7 @@ class CleanContext(SpawnContext):
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
         process = _CleanProcess(*args, **kwargs)
-        self.started = [p for p in self.started if p.pid is None or p.is_alive()]
+        self.started = [p for p in self.started if p.pid is None or _lives(p)]
         self.started.append(process)
         return process
 
@@ -44,7 +45,7 @@ class CleanContext(SpawnContext):
     @property
     def pids(self) -> tuple[int, ...]:
         """The live processes."""
-        return tuple(p.pid for p in self.started if p.pid is not None and p.is_alive())
+        return tuple(p.pid for p in self.started if p.pid is not None and _lives(p))
 
     async def end(self, pool: ProcessPoolExecutor) -> None:
         """End all started processes, and close their pool. One that the kernel holds is left behind after seconds.
@@ -55,7 +56,7 @@ class CleanContext(SpawnContext):
 
     def end_blocking(self, pool: ProcessPoolExecutor) -> None:
         """The same, on no event loop."""
-        alive = [process for process in self.started if process.pid is not None and process.is_alive()]
+        alive = _left(self.started, 0.0)
         for process in alive:
             process.terminate()
         alive = _left(alive, GRACE)
@@ -79,9 +80,19 @@ def check_semaphores() -> None:
 def _left(processes: list[SpawnProcess], seconds: float) -> list[SpawnProcess]:
     """Those that live after so many seconds."""
     deadline = time.monotonic() + seconds
-    for process in processes:
-        process.join(max(deadline - time.monotonic(), 0.0))
-    return [process for process in processes if process.is_alive()]
+    return [process for process in processes if _lives(process, max(deadline - time.monotonic(), 0.0))]
+
+
+def _lives(process: SpawnProcess, seconds: float = 0.0) -> bool:
+    """Whether it has begun and lives after so many seconds, by the descriptor that its end closes.
+
+    `is_alive` takes a process for a live one whose end somebody else has collected: the thread of its pool that is
+    about to note it, or an application that ignores or handles SIGCHLD.
+    """
+    try:
+        return not wait([process.sentinel], seconds)
+    except ValueError:  # has not begun, or is closed
+        return False
 
 
 class _CleanProcess(SpawnProcess):

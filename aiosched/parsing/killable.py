@@ -51,6 +51,7 @@ def become_supervisor() -> None:
     """Prepare this process, which multiprocessing has started: inherit orphans, die with the parent, leave nothing."""
     parent: Any = multiprocessing.parent_process()  # not getppid(): the parent may have died during the imports
     inherit_orphans()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an application that ignores it would have its children's ends lost
     signal.signal(signal.SIGTERM, _end)
     ignore_interrupts()  # Ctrl-C is for the scheduler, which ends this process
     die_with_parent(parent.pid, signal.SIGTERM)

@@ -144,6 +144,33 @@ async def test_closing_the_pool_ends_what_it_runs(tmp_path: Path) -> None:
     assert pool.pids == ()
 
 
+def test_a_process_whose_end_somebody_else_collected_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = CleanContext()
+    pool, process = context.pool(1, become_supervisor), context.Process(target=become_supervisor)
+    process.start()
+    assert process.pid is not None
+    os.waitpid(process.pid, 0)
+    signals: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, signum: signals.append(pid))
+
+    assert context.pids == ()
+    context.end_blocking(pool)
+    assert signals == []  # the number may be that of a stranger by now
+
+
+async def test_files_are_parsed_in_an_application_that_ignores_the_ends_of_processes(
+    pool: ParsingPool, tmp_path: Path
+) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        outcome = await pool.parse(file_at(write(tmp_path, "a.py", dag_source("a"))))
+        assert outcome.error is None
+        await pool.close()
+        assert pool.pids == ()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 @pytest.mark.slow
 async def test_a_released_pool_starts_again_with_the_next_file(pool: ParsingPool, tmp_path: Path) -> None:
     file = file_at(write(tmp_path, "a.py", dag_source("a")))
