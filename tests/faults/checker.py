@@ -9,7 +9,7 @@ CLOCK_MONOTONIC. Source: the semantics reference, sections 2.3 and 35.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
@@ -196,11 +196,17 @@ def without_frozen(history: History) -> History:
     Nobody can end what is frozen, and a thread that wakes up runs before it can be told that it is too late. A
     scheduler that was usurped counts as frozen until that is known: its attempts may end in between.
     """
-    lost = {
-        (c.task, c.old_try) for c in history.changes if c.old in HOLDING and (c.new is None or c.new_try > c.old_try)
-    }
     beats = [beat for beat in history.beats if not _just_woken(history, beat)]
-    return replace(history, spans=list(_until_frozen(history, lost)), beats=beats)
+    return replace(history, spans=list(_until_frozen(history, _lost_at(history))), beats=beats)
+
+
+def _lost_at(history: History) -> dict[tuple[TaskKey, int], float]:
+    """When each attempt was stored as lost that was."""
+    return {
+        (change.task, change.old_try): change.at
+        for change in history.changes
+        if change.old in HOLDING and (change.new is None or change.new_try > change.old_try)
+    }
 
 
 def _just_woken(history: History, beat: Beat) -> bool:
@@ -210,7 +216,7 @@ def _just_woken(history: History, beat: Beat) -> bool:
     )
 
 
-def _until_frozen(history: History, lost: Set[tuple[TaskKey, int]]) -> Iterator[Span]:
+def _until_frozen(history: History, lost: Container[tuple[TaskKey, int]]) -> Iterator[Span]:
     for span in history.spans:
         begun = [freeze for freeze in history.freezes if freeze.pid == span.pid and span.start < freeze.end]
         for freeze in begun:
@@ -382,7 +388,21 @@ def limits_hold_while_tasks_run(history: History) -> Iterator[str]:
     for what, intervals in uses.items():
         peak = _peak(intervals)
         if peak > limits[what]:
-            yield f"{' '.join(what)}: {peak} in use at one instant, the limit is {limits[what]}"
+            yield f"{' '.join(what)}: {peak} in use at one instant, the limit is {limits[what]}{_outlived(history)}"
+
+
+def _outlived(history: History) -> str:
+    """What tells attempts that ended too late from those that began too early."""
+    lost = _lost_at(history)
+    late = [
+        (span.last - at, span.scheduler)
+        for span in history.spans
+        if (at := lost.get((span.task, span.try_number))) is not None and span.last > at
+    ]
+    if not late:
+        return ""
+    seconds, scheduler = max(late)
+    return f"; {len(late)} attempts lived on after they were stored as lost, one of {scheduler} for {seconds:.2f} s"
 
 
 def peak_use(history: History, pool: str) -> int:

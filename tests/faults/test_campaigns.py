@@ -35,8 +35,8 @@ def needs(found: object, why: str) -> pytest.MarkDecorator:
 # What is done to one fleet, one campaign after the other, by the name under which it is counted.
 SHORT: dict[str, dict[str, tuple[str, Size]]] = {
     "schedulers": {
-        "kills": ("kills", Size(faults=4, tasks=210, gap=1.0, seed=101, lease=2.0)),
-        "pauses": ("pauses", Size(faults=2, tasks=0, gap=0.5, seed=101, lease=2.0)),
+        "kills": ("kills", Size(faults=4, tasks=210, gap=1.0, seed=101, lease=4.0)),
+        "pauses": ("pauses", Size(faults=2, tasks=0, gap=0.5, seed=101, lease=4.0)),
     },
     "peers": {"kills": ("peers", Size(faults=4, tasks=150, gap=1.5, seed=102, lease=3.0))},
     "postgresql": {

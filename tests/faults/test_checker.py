@@ -220,6 +220,17 @@ def test_a_task_may_fail_when_it_was_lost_too_often_and_takes_along_what_is_behi
     assert check(history) == []
 
 
+def test_a_broken_limit_tells_attempts_that_ended_too_late() -> None:
+    history = good()
+    put(history.spans, 0, last=2.25)
+
+    assert [each.what for each in check(history) if each.rule == "limits_hold_while_tasks_run"] == [
+        f"{limit} in use at one instant, the limit is 1; 1 attempts lived on after they were stored as lost, "
+        "one of s0#1 for 0.25 s"
+        for limit in ("pool p: 2", "tasks of run d r1: 2")
+    ]
+
+
 def frozen(last: float, outcome: str | None) -> History:
     """As the good one; the lost attempt's process was frozen from 1 to 3.5, and the attempt ended at `last`."""
     history = good()
