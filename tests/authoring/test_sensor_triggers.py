@@ -57,7 +57,7 @@ async def test_of_two_triggers_for_one_file_one_fires(tmp_path: Path) -> None:
     file.touch()
     waiting = [asyncio.create_task(events_of(FileDeleteTrigger(str(file), 0.001))) for _ in range(2)]
 
-    done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+    done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
     for one in left:
         one.cancel()
 

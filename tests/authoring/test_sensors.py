@@ -16,6 +16,7 @@ from aiosched import DAG, BaseSensorOperator, Context, PokeReturnValue, PythonSe
 from aiosched.clock import FakeClock
 from aiosched.errors import DagError, FailTask, RescheduleTask, SensorTimeout, SkipTask, TaskTimeout
 from tests.authoring.authoring_builders import attempt_of, context_of, run_task
+from tests.patience import PATIENCE
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -240,7 +241,7 @@ def test_on_kill_wakes_a_sensor_that_pauses() -> None:
     thread.start()
     poked.wait()
     sensor.on_kill()
-    thread.join(timeout=10)
+    thread.join(PATIENCE)
 
     assert [str(error) for error in ended] == ["the sensor was stopped"]
 

@@ -14,7 +14,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -66,7 +66,7 @@ _MEASURED: Final = """(name) => new Promise((done) => new PerformanceObserver((l
 }).observe({type: "measure", buffered: true}))"""
 
 
-expect.set_options(timeout=30_000)  # ms: on a busy machine a page may take longer than the usual 5 s
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -298,6 +298,17 @@ class Tab:
     async def measured(self, name: str) -> dict[str, Any]:
         """What the page itself measured under a name, as soon as it has: `duration` in ms, `detail`."""
         return dict(json.loads(await self.page.evaluate(_MEASURED, name)))
+
+    async def processor_times(self) -> Callable[[], Awaitable[float]]:
+        """What tells the ms of the processor that the main thread of the page has used since; whatever else runs."""
+        devtools = await self.page.context.new_cdp_session(self.page)
+        await devtools.send("Performance.enable")
+
+        async def used() -> float:
+            told = await devtools.send("Performance.getMetrics")
+            return next(1000 * metric["value"] for metric in told["metrics"] if metric["name"] == "ThreadTime")
+
+        return used
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

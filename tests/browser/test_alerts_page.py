@@ -38,7 +38,7 @@ async def test_a_rule_is_made_an_alert_opens_and_the_rule_is_paused_and_deleted(
     for theme in ("light", "dark"):
         page = await tab.open("/alerts", theme)
         found = page.get_by_role("row").filter(has_text="alerting.py cannot be imported: SyntaxError: oh")
-        await expect(found).to_contain_text("open", timeout=15_000)
+        await expect(found).to_contain_text("open")
         await tab.check_access()
         await tab.picture(f"alerts-{theme}")
     await found.get_by_role("button", name="Acknowledge").click()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ from tests.browser.conftest import Service, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-LARGE_FIRST_PAINT = 5_000  # ms, on a machine that does something else, too; alone it takes less than 1,000
-LARGE_STEP = 250  # ms; alone less than 50
+LARGE_FIRST_PAINT = 3_000  # ms of the processor, with the start of the page; usually less than 1,000
+LARGE_STEP = 100  # ms of the processor; usually less than 30
 
-# How long the page needs from a key or a move to the frame that shows it: the median of 15, in ms.
-STEP = """async ([selector, kind]) => {
+# How long the page needs from a key or a move to the frame that shows it: the median, in ms.
+STEPS = 15
+STEP = """async ([selector, kind, steps]) => {
     const target = document.querySelector(selector), box = target.getBoundingClientRect(), times = [];
-    for (let i = 0; i < 15; i++) {
+    for (let i = 0; i < steps; i++) {
         const start = performance.now();
         const key = {key: i % 2 ? "ArrowLeft" : "ArrowUp", bubbles: true};
         const wheel = {deltaY: i % 2 ? 40 : -40, clientX: box.x + 300, clientY: box.y + 200, cancelable: true};
@@ -28,7 +28,7 @@ STEP = """async ([selector, kind]) => {
         await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
         times.push(performance.now() - start);
     }
-    return times.sort((a, b) => a - b)[7];
+    return times.sort((a, b) => a - b)[steps >> 1];
 }"""
 
 
@@ -392,7 +392,7 @@ async def test_the_grid_opens_with_the_first_failed_instance_of_a_mapped_task(se
         "    @task\n    def inverse(number):\n        return 1 / number\n\n    inverse.expand(number=[2, 1, 0, 0])\n"
     )
     page = await tab.open("/dags?q=mapped_failing")
-    await expect(page.get_by_role("link", name="mapped_failing")).to_be_visible(timeout=30_000)
+    await expect(page.get_by_role("link", name="mapped_failing")).to_be_visible()
     await service.run("mapped_failing", "failed", "to-see")
 
     await page.goto(f"{tab.url}/dags/mapped_failing")
@@ -484,36 +484,34 @@ async def test_clearing_a_selection_of_the_grid_shows_what_it_touches_first(serv
     assert commands["items"][0]["args"]["task_ids"] == ["fail", "never"]
 
 
-async def test_a_grid_of_ten_thousand_cells_is_painted_and_walked_at_once(
-    tab: Tab, record_property: Callable[[str, object], None]
-) -> None:
+async def test_a_grid_of_ten_thousand_cells_is_painted_and_walked_at_once(tab: Tab) -> None:
+    used = await tab.processor_times()
     page = await tab.open("/dags/wide?limit=100&run=day-100&task=part_9.step_8")
     await expect(page.get_by_role("gridcell")).to_contain_text("part_9.step_8")
     paint = await tab.measured("aiosched.grid")
     assert paint["detail"]["cells"] == 10_000
-    step = await page.evaluate(STEP, ['[role="grid"]', "key"])
-    record_property("grid, 10,000 cells: first paint, ms", round(paint["duration"]))
-    record_property("grid, 10,000 cells: a step, ms", round(step))
-    print(f"10,000 cells: first paint {paint['duration']:.0f} ms, a step {step:.0f} ms")
-    assert paint["duration"] < LARGE_FIRST_PAINT
-    assert step < LARGE_STEP
+    painted = await used()
+    step = await page.evaluate(STEP, ['[role="grid"]', "key", STEPS])
+    stepped = (await used() - painted) / STEPS
+    print(f"10,000 cells: {paint['duration']:.0f} ms, {painted:.0f} of the processor; a step {step:.0f}, {stepped:.0f}")
+    assert painted < LARGE_FIRST_PAINT
+    assert stepped < LARGE_STEP
     await tab.check_access()
     await tab.picture("grid-wide")
 
 
-async def test_a_graph_of_a_thousand_boxes_is_painted_and_zoomed_at_once(
-    tab: Tab, record_property: Callable[[str, object], None]
-) -> None:
+async def test_a_graph_of_a_thousand_boxes_is_painted_and_zoomed_at_once(tab: Tab) -> None:
+    used = await tab.processor_times()
     page = await tab.open("/dags/vast?tab=graph&run=day-002")
     await expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("1000 nodes"))
     paint = await tab.measured("aiosched.graph")
     assert paint["detail"]["nodes"] == 1_000
-    step = await page.evaluate(STEP, [".graphbox", "wheel"])
-    record_property("graph, 1,000 boxes: first paint, ms", round(paint["duration"]))
-    record_property("graph, 1,000 boxes: a step, ms", round(step))
-    print(f"1,000 boxes: first paint {paint['duration']:.0f} ms, a step {step:.0f} ms")
-    assert paint["duration"] < LARGE_FIRST_PAINT
-    assert step < LARGE_STEP
+    painted = await used()
+    step = await page.evaluate(STEP, [".graphbox", "wheel", STEPS])
+    stepped = (await used() - painted) / STEPS
+    print(f"1,000 boxes: {paint['duration']:.0f} ms, {painted:.0f} of the processor; a step {step:.0f}, {stepped:.0f}")
+    assert painted < LARGE_FIRST_PAINT
+    assert stepped < LARGE_STEP
     await tab.check_access()
     await tab.picture("graph-vast")
 
@@ -555,12 +553,12 @@ async def test_code_shows_what_changed_between_two_versions(service: Service, ta
     text = "from aiosched import DAG, EmptyOperator\n\nwith DAG('changing', schedule=None):\n"
     file.write_text(f"{text}    EmptyOperator(task_id='first')\n")
     page = await tab.open("/dags?q=changing")
-    await expect(page.get_by_role("link", name="changing")).to_be_visible(timeout=30_000)
+    await expect(page.get_by_role("link", name="changing")).to_be_visible()
     await service.run("changing", "success", "of-first")  # a version that no run used would be replaced
     file.write_text(f"{text}    EmptyOperator(task_id='second')\n")
     await page.goto(f"{tab.url}/dags/changing?tab=code&against=1")
     changes = page.get_by_role("group", name="Changes")
-    await expect(changes.locator("td.minus").nth(1)).to_have_text("    EmptyOperator(task_id='first')", timeout=30_000)
+    await expect(changes.locator("td.minus").nth(1)).to_have_text("    EmptyOperator(task_id='first')")
     await expect(changes.locator("td.plus").nth(1)).to_have_text("    EmptyOperator(task_id='second')")
     structure = page.get_by_role("list", name="Changes of the structure").get_by_role("listitem")
     await expect(structure).to_have_text(["task first removed", "task second added"])
@@ -580,14 +578,14 @@ async def test_code_shows_modules_and_what_changed_in_them(service: Service, tab
     )
     (service.dags / "with_module.py").write_text(f"{text}    EmptyOperator(task_id='first')\n")
     page = await tab.open("/dags?q=with_module")
-    await expect(page.get_by_role("link", name="with_module")).to_be_visible(timeout=30_000)
+    await expect(page.get_by_role("link", name="with_module")).to_be_visible()
     await service.run("with_module", "success", "of-first")
     helper.write_text("WORD = 'two'\n")
 
     await page.goto(f"{tab.url}/dags/with_module?tab=code&against=1")
 
     row = page.get_by_role("row").filter(has_text="WORD = 'one'")
-    await expect(row).to_contain_text("WORD = 'two'", timeout=30_000)
+    await expect(row).to_contain_text("WORD = 'two'")
     await expect(page.get_by_text("Tasks, edges, schedule and params are the same.")).to_be_visible()
     await expect(page.get_by_text("The DAG's own file is unchanged: the module below changed")).to_be_visible()
     await tab.check_access()

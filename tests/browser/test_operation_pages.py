@@ -209,7 +209,7 @@ async def test_a_dag_is_deleted_with_its_history(service: Service, tab: Tab) -> 
         "with DAG('short_lived', schedule=None):\n    EmptyOperator(task_id='x')\n"
     )
     page = await tab.open("/dags?q=short_lived")
-    await expect(page.get_by_role("link", name="short_lived")).to_be_visible(timeout=30_000)
+    await expect(page.get_by_role("link", name="short_lived")).to_be_visible()
     await service.run("short_lived", "success", "to-lose")
     await page.goto(service.url + "/dags/short_lived?tab=details")
 
@@ -306,8 +306,8 @@ async def test_a_backfill_is_looked_at_made_paused_and_ends(service: Service, ta
     await row.get_by_role("button", name="Resume").click()
     await page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     await service.api("PUT", "pools/days", json={"slots": 4})
-    await expect(row).to_contain_text("3 of 3", timeout=20_000)
-    await expect(row).to_contain_text("completed", timeout=20_000)
+    await expect(row).to_contain_text("3 of 3")
+    await expect(row).to_contain_text("completed")
 
 
 async def test_the_preview_of_a_backfill_is_never_that_of_other_dates(tab: Tab) -> None:
@@ -393,13 +393,13 @@ async def test_a_scheduler_that_drains_and_one_that_goes_are_told(service: Servi
             other = await ownership.register(conn, name="other", lease=60.0, **facts)
             await conn.execute("UPDATE scheduler SET draining = true WHERE incarnation = $1", other)
 
-        await expect(card).to_contain_text("draining", timeout=20_000)
-        await expect(page.get_by_text("ended/s").first).to_be_visible(timeout=20_000)  # the charts have begun
+        await expect(card).to_contain_text("draining")
+        await expect(page.get_by_text("ended/s").first).to_be_visible()  # the charts have begun
         await tab.check_access()
         await tab.picture("schedulers")
     finally:
         await conn.close()
-    await expect(card).to_have_count(0, timeout=20_000)
+    await expect(card).to_have_count(0)
 
 
 async def test_import_errors_point_at_the_line(service: Service, tab: Tab) -> None:

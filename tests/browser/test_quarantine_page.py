@@ -29,7 +29,7 @@ async def test_a_dag_in_quarantine_says_why_and_is_released(service: Service, ta
 
     await service.execute(HELD)
 
-    await expect(banner).to_contain_text("Failed in the evaluation, 2 times in a row: KeyError: 'load'", timeout=15_000)
+    await expect(banner).to_contain_text("Failed in the evaluation, 2 times in a row: KeyError: 'load'")
     await expect(banner).to_contain_text(re.compile("In quarantine since .*; it is tried again in (1 h|59 m)"))
     for theme in ("light", "dark"):
         await tab.open("/dags/yearly", theme)
@@ -41,7 +41,7 @@ async def test_a_dag_in_quarantine_says_why_and_is_released(service: Service, ta
     await banner.get_by_role("button", name="Release").click()
 
     await expect(page.get_by_text("yearly is released: its scheduler tries it again.")).to_be_visible()
-    await expect(banner).to_have_count(0, timeout=15_000)
+    await expect(banner).to_have_count(0)
     assert (await service.api("GET", "dags/yearly"))["quarantine"] is None
     await service.execute("DELETE FROM dag_quarantine")
 

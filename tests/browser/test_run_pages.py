@@ -107,7 +107,7 @@ async def test_a_log_of_200_mb_is_scrolled_searched_and_its_error_found_by_its_p
     traffic = Traffic(tab.page)
     page = await tab.open(RUN + "to-scroll/tasks/talk")
     log = page.get_by_role("region", name="Log")
-    await expect(page.get_by_text("2,000,000 lines · 200.0 MB")).to_be_visible(timeout=20_000)
+    await expect(page.get_by_text("2,000,000 lines · 200.0 MB")).to_be_visible()
 
     await page.get_by_role("button", name="1 error").click()
     await expect(log.get_by_text("it is on fire")).to_be_visible()
@@ -124,10 +124,10 @@ async def test_a_log_of_200_mb_is_scrolled_searched_and_its_error_found_by_its_p
 
     await page.get_by_role("searchbox", name="Search the log").fill("needle IN it")
     await page.keyboard.press("Enter")
-    await expect(log.locator("mark")).to_have_text("Needle in it", timeout=20_000)
+    await expect(log.locator("mark")).to_have_text("Needle in it")
     await expect(page).to_have_url(re.compile(f"line={NEEDLE}"))
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("from the top")).to_be_visible(timeout=20_000)
+    await expect(page.get_by_text("from the top")).to_be_visible()
     await tab.picture("log-200-mb")
     await page.reload()
     await expect(log.locator(".chosen")).to_contain_text(f"line {NEEDLE}")
@@ -214,7 +214,7 @@ async def test_why_a_task_waits_and_how_it_goes_on_when_the_pool_opens(service: 
     await tab.picture("why")
 
     await pool(service, "bridge", 3)
-    await expect(page.locator("header .state")).to_contain_text("success", timeout=15_000)
+    await expect(page.locator("header .state")).to_contain_text("success")
     await expect(why).to_have_count(0)
 
 
@@ -262,7 +262,7 @@ async def test_clearing_shows_what_it_touches_before(service: Service, tab: Tab)
     await dialog.get_by_label("Include downstream").uncheck()
     await dialog.get_by_role("button", name="Clear 1").click()
 
-    await expect(page.get_by_role("link", name="Try 2")).to_be_visible(timeout=15_000)
+    await expect(page.get_by_role("link", name="Try 2")).to_be_visible()
     await expect(page.locator("header .state")).to_contain_text("failed")
 
 

@@ -242,7 +242,7 @@ async def test_a_page_that_hears_no_news_says_so_until_it_does(tab: Tab) -> None
     await page.unroute_all()
     await page.clock.run_for(10_000)
 
-    await expect(told).to_have_count(0, timeout=15_000)
+    await expect(told).to_have_count(0)
     await expect(page.get_by_role("navigation", name="Main")).to_contain_text("Live")
 
 

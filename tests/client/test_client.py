@@ -32,7 +32,7 @@ async def test_a_run_is_made_awaited_and_shown(client: Client) -> None:
     run = await client.trigger(
         "sales", conf={"day": 1}, run_id="r/1?x".replace("/", "-").replace("?", "-"), unpause=True
     )
-    ended = await client.wait("sales", run.run_id, timeout=30)
+    ended = await client.wait("sales", run.run_id, timeout=PATIENCE)
 
     assert (ended.state, ended.conf, ended.tasks) == ("success", {"day": 1}, {"success": 1})
     assert [one.task_id async for one in client.tasks("sales", run.run_id)] == ["load"]
@@ -53,13 +53,13 @@ async def test_runs_are_made_in_batches(client: Client, monkeypatch: pytest.Monk
 
     assert [(run.error, run.command) for run in made] == [(None, None)] * 7
     assert [(run.run_id, bool(run.error)) for run in again] == [(None, True), ("new", False)]
-    ended = await client.wait("sales", made[6].run_id or "", timeout=30)
+    ended = await client.wait("sales", made[6].run_id or "", timeout=PATIENCE)
     assert (ended.state, ended.conf, ended.logical_date) == ("success", {"n": 6}, days[6])
 
 
 async def test_pausing_clearing_and_marking(client: Client) -> None:
     run = await client.trigger("sales", unpause=True)
-    await client.wait("sales", run.run_id, timeout=30)
+    await client.wait("sales", run.run_id, timeout=PATIENCE)
 
     touched = await client.clear("sales", run_ids=[run.run_id], dry_run=True)
     looked = await client.mark_task("sales", run.run_id, "load", "skipped", downstream=True, dry_run=True)

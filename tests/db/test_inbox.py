@@ -54,7 +54,7 @@ async def test_an_answered_request_waits_no_more_and_is_kept_with_its_answer(db:
         ("applied", '{"run_id":"r"}', 7, "so"),
         ("refused", '{"error":"no"}', 7, "so"),
     ]
-    assert await inbox.wait_applied(db, second, timeout=5) == answers[1][1]
+    assert await inbox.wait_applied(db, second, timeout=PATIENCE) == answers[1][1]
 
 
 async def test_a_request_is_answered_once(db: Database) -> None:
@@ -64,7 +64,7 @@ async def test_a_request_is_answered_once(db: Database) -> None:
         with pytest.raises(StaleRows, match=f"withdrawn while it was applied: one of {number}"):
             await inbox.answer_requests(conn, [(number, RequestResult("refused", {"n": 2}))], incarnation=2)
 
-    assert await inbox.wait_applied(db, number, timeout=5) == RequestResult("applied", {"n": 1})
+    assert await inbox.wait_applied(db, number, timeout=PATIENCE) == RequestResult("applied", {"n": 1})
 
 
 async def test_a_request_that_waits_is_withdrawn_and_never_applied(db: Database) -> None:

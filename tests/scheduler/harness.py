@@ -238,7 +238,7 @@ class Running:
         """What the owner answers to a row of the inbox, whoever has written it."""
         async with self.scheduler.db.acquire() as conn:
             number = await inbox.send_request(conn, verb=verb, dag_id=dag_id, args=args, requested_by="embedded")
-        answer = await inbox.wait_applied(self.scheduler.db, number, timeout=30.0)
+        answer = await inbox.wait_applied(self.scheduler.db, number, timeout=PATIENCE)
         assert answer is not None
         if answer.error is not None:
             raise answer.error

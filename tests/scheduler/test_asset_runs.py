@@ -299,7 +299,7 @@ async def emit(it: Running, name: str, **args: Any) -> inbox.RequestResult:
             conn, verb="emit_asset", dag_id=None, args={"name": name, **args}, requested_by="me",
             partition=partition_of(name),
         )  # fmt: skip
-    answer = await inbox.wait_applied(it.db, number, timeout=10)
+    answer = await inbox.wait_applied(it.db, number, timeout=PATIENCE)
     assert answer is not None
     await it.settled()
     return answer

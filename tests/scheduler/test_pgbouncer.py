@@ -16,6 +16,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import ConfigError, DatabaseError
 from aiosched.scheduler import Scheduler
+from tests.patience import PATIENCE
 from tests.pooler import PROGRAM, WHY_NOT, pgbouncer
 from tests.scheduler.harness import ScriptedExecutor, chain, running, settings_for_tests, succeeding
 
@@ -66,7 +67,7 @@ async def test_a_client_that_knows_the_pgbouncer_alone_asks_and_reads(dsn: str, 
         async with client.acquire() as conn:
             args = {"run_id": "r"}
             number = await inbox.send_request(conn, verb="trigger", dag_id="d", args=args, requested_by="test")
-        answer = await inbox.wait_applied(client, number, timeout=10)
+        answer = await inbox.wait_applied(client, number, timeout=PATIENCE)
 
         assert answer is not None
         assert answer.state == "applied"

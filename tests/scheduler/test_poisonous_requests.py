@@ -18,6 +18,7 @@ from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import NotFound, Refused
 from aiosched.scheduler.requests import inbox as applying
+from tests.patience import PATIENCE
 from tests.scheduler.harness import dag, running
 
 Verb = Callable[..., Awaitable[dict[str, Any]]]
@@ -32,7 +33,7 @@ async def leave(db: Database, verb: str, dag_id: str, attempts: int = 0) -> int:
 
 
 async def answer_of(db: Database, number: int) -> inbox.RequestResult:
-    answer = await inbox.wait_applied(db, number, timeout=30.0)
+    answer = await inbox.wait_applied(db, number, timeout=PATIENCE)
     assert answer is not None
     return answer
 
