@@ -9,14 +9,13 @@ import os
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.local.executor import LocalExecutor
 from aiosched.executors.local.forkserver_client import ForkserverClient
 from aiosched.executors.worker.lease_deadline import LeaseDeadline, windows_of
-from tests.executors.attempt_builders import Reports, StartLocal, attempt, write_dag
+from tests.executors.attempt_builders import Reports, StartLocal, attempt, running, write_dag
 from tests.patience import until
 
 WAITS = "def wait(): time.sleep(1000)\nasync def nap(): await asyncio.sleep(1000)\ntask(wait), task(nap)"
@@ -51,11 +50,11 @@ async def test_the_processes_of_a_scheduler_that_is_silent_for_too_long_end_and_
     executor.submit([waiting])
     started = await reports.of(waiting, outcome=Outcome.STARTED)
     assert started.pid is not None
-    worker = psutil.Process(started.pid)
+    worker = started.pid
 
     executor.lease_deadline.until = time.monotonic() - 1.0
 
-    await until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    await until(lambda: not running(worker))
     assert (await reports.of(waiting)).outcome is Outcome.LOST
 
 

@@ -13,7 +13,6 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from aiosched.authoring.dag.sources import digest_of
@@ -24,10 +23,11 @@ from aiosched.parsing import author_files, clean_processes
 from aiosched.parsing.author_files import AuthorFiles
 from aiosched.parsing.discovery import DagFile, FileSelection
 from aiosched.parsing.pool import ParsingPool
+from tests.executors.attempt_builders import running
 from tests.other_users import NOBODY, nobody
 from tests.parsing.bench import Bench
 from tests.parsing.builders import dag_source, settings_for, write_zip
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="changes users, which root may"
@@ -191,12 +191,6 @@ def held_by_the_kernel(reader: int) -> Iterator[None]:
             os.kill(reader, signal.SIGKILL)
 
 
-async def is_gone(pid: int) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-
-
 async def test_a_reader_that_hangs_is_replaced_and_killed(
     files: AuthorFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +203,7 @@ async def test_a_reader_that_hangs_is_replaced_and_killed(
             soon.setattr(author_files, "PATIENCE", 0.3)
             with contextlib.suppress(OSError):  # also the next one may take longer than that to start
                 await files.list(None, folder / "dags", ())
-        await is_gone(reader)
+        await until(lambda: not running(reader))
     assert list((await files.list(None, folder / "dags", ())).files) == ["own.py"]
 
 
@@ -230,7 +224,7 @@ async def test_closing_does_not_wait_for_a_process_that_hangs(
     with held_by_the_kernel(pid):
         async with asyncio.timeout(PATIENCE):
             await made.close()
-        await is_gone(pid)
+        await until(lambda: not running(pid))
 
 
 class Opened:
