@@ -19,7 +19,7 @@ from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import ports, uvicorn_server
-from aiosched.web.server.slow_requests import MOST_HEAD, MOST_WAITING, BoundedProtocol, RequestLimits
+from aiosched.web.server.slow_requests import MOST_HEAD, MOST_UNREAD, MOST_WAITING, BoundedProtocol, RequestLimits
 from tests.patience import PATIENCE
 
 LIMITS = RequestLimits(head=20.0, body=30.0, rate=1000.0)
@@ -79,14 +79,18 @@ class Connection:
 
     def __init__(self) -> None:
         self.loop, self.transport = FakeLoop(), FakeTransport()
-        self.reads, self.answers, self.requests = True, asyncio.Event(), 0
+        self.reads, self.answers, self.headers = True, asyncio.Event(), list[Any]()
         config = uvicorn.Config(self.app, log_config=None, ws="none", interface="asgi3")
         config.load()
         self.protocol = BoundedProtocol(config, ServerState(), {}, self.loop, limits=LIMITS)
         self.protocol.connection_made(self.transport)
 
+    @property
+    def requests(self) -> int:
+        return len(self.headers)
+
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.requests += 1
+        self.headers.append(scope["headers"])
         while self.reads and (await receive()).get("more_body"):
             pass
         await self.answers.wait()
@@ -222,6 +226,58 @@ async def test_a_body_behind_another_request_is_no_head(connection: Connection) 
     await connection.send(WHOLE)
     assert connection.transport.is_open
     assert connection.requests == 3
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begun", "again"),
+    [(b"1\r\nx\r\n0\r\n", b"a: b\r\n"), (b"5;", b"a=b;"), (b"", b"0"), (b"0\r\na: ", b"b")],
+    ids=["fields behind it", "words of a chunk", "zeros of a size", "one long field behind it"],
+)
+async def test_what_stands_between_the_bytes_of_a_body_has_a_size(
+    connection: Connection, begun: bytes, again: bytes
+) -> None:
+    await connection.send(CHUNKED + begun)
+    await connection.send(again * (MOST_HEAD // len(again)))
+    assert connection.transport.is_open
+    await connection.send(again)
+    assert not connection.transport.is_open
+    assert b" 400 " not in connection.transport.written  # in the middle of what may be an answer
+
+
+async def test_a_body_in_chunks_of_one_byte_is_one(connection: Connection) -> None:
+    connection.answers.set()
+    await connection.send(CHUNKED)
+    for _ in range(100):
+        await connection.send(b"1\r\nx\r\n" * 1000)
+    await connection.send(b"0\r\n\r\n")
+    assert connection.transport.is_open
+    assert b" 200 " in connection.transport.written
+
+
+async def test_fields_behind_a_body_are_no_headers_of_the_request(connection: Connection) -> None:
+    await connection.send(CHUNKED + b"1\r\nx\r\n")
+    headers = connection.headers[0]
+    await connection.send(b"0\r\nauthorization: Bearer x\r\nhost: other\r\n\r\n" + WHOLE)
+    assert headers == [(b"host", b"h"), (b"transfer-encoding", b"chunked")]
+    connection.answers.set()
+    await connection.send(b"")
+    assert connection.headers[1] == [(b"host", b"h")]
+
+
+@pytest.mark.parametrize("head", [CHUNKED + b"fffffffff\r\n", HEAD % 2**40], ids=["chunked", "of a length"])
+async def test_a_body_without_an_end_that_was_answered_is_read_no_further(connection: Connection, head: bytes) -> None:
+    connection.reads = False
+    connection.answers.set()
+    await connection.send(head)
+    for _ in range(64):
+        await connection.send(b"x" * (MOST_UNREAD // 64))
+    assert connection.transport.is_open
+    assert b" 200 " in connection.transport.written
+    await connection.send(b"x")
+    assert not connection.transport.is_open
 
 
 async def test_a_flood_of_requests_in_one_piece_is_refused(connection: Connection) -> None:

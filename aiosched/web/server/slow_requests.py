@@ -1,9 +1,10 @@
 """Requests that do not come to their end: how long the head and the body of each may take, whatever the route.
 
 uvicorn waits for ever for the rest of a head or a body, so one client could keep open all connections that there are;
-and it takes heads of any size, and any number of requests at once (its C parser has no limits). A body may take a fixed
-time and what its bytes need at a slow line's rate; time in which this server does not read does not count. Elsewhere:
-bytes of bodies (guard.py, worker_api/), connections without a request (uvicorn's keep-alive).
+and it takes heads of any size, and any number of requests at once (its C parser has no limits). It also takes fields
+behind a body in chunks for headers of the request, which has been checked without them: they are dropped. A body may
+take a fixed time and what its bytes need at a slow line's rate; time in which this server does not read does not count.
+Elsewhere: bytes of bodies (guard.py, worker_api/), connections without a request (uvicorn's keep-alive).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 MOST_HEAD: Final = 2**14  # bytes
 MOST_WAITING: Final = 16  # requests of a connection behind the one that is answered
+MOST_UNREAD: Final = 2**26  # bytes of a body that was answered before its end: as much as one may have (worker_api/)
+_FRAME: Final = 8  # bytes that a chunk of one byte needs, and some more
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -42,7 +45,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._request: RequestResponseCycle | None = None  # the last one whose head is complete
         self._due: float | None = None  # when what is arriving has to be there, by the loop's clock
         self._timer: asyncio.TimerHandle | None = None
-        self._head = 0  # bytes that have come of a head that is not complete
+        self._is_head = True  # what comes next
+        self._bare = 0  # bytes that have come of a head that is not complete, or between those of a body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Of asyncio."""
@@ -56,19 +60,48 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Of asyncio."""
-        before, is_head = self.cycle, self.cycle is None or not self.cycle.more_body
+        self._bare += len(data)
         super().data_received(data)
-        self._head = self._head + len(data) if is_head and self.cycle is before else 0
-        if self._head > MOST_HEAD:
-            self.send_400_response("The head of the request is too long.")
+        if self._bare > (MOST_UNREAD if self._is_unread else MOST_HEAD):
+            if self._is_head:
+                self.send_400_response("The head of the request is too long.")
+            else:
+                self.transport.abort()
         self._look(len(data))
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether the rest of a body comes that was answered already."""
+        return not self._is_head and self.cycle.response_complete
+
+    def on_message_begin(self) -> None:
+        """Of the parser."""
+        self._is_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Of the parser."""
+        if self._is_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Of the parser."""
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > MOST_HEAD or len(self.pipeline) >= MOST_WAITING:
             raise TooMuch
+        self._is_head, self._bare = False, 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Of the parser."""
+        if not self._is_unread:
+            self._bare = max(0, self._bare - _FRAME * len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Of the parser."""
+        self._is_head, self._bare = True, 0
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Of uvicorn."""
