@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from aiosched.executors.engines.plain_http import SILENCE, HttpAnswer, PlainHttp
+from tests.patience import until
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nye"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -20,11 +21,15 @@ class Server:
     def __init__(self) -> None:
         self.answers: list[bytes | None] = []
         self.requests: list[bytes] = []
-        self.connections = 0
+        self.writers: list[asyncio.StreamWriter] = []
         self.url = ""
 
+    @property
+    def connections(self) -> int:
+        return len(self.writers)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
+        self.writers.append(writer)
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -108,6 +113,21 @@ async def test_an_answer_to_nothing_is_not_taken_for_the_next_one(server: Server
     with pytest.raises(ConnectionError):
         await ask(client, server, [OK + OK])
     assert await ask(client, server, [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno"]) == [HttpAnswer(200, b"no")]
+    assert server.connections == 2
+    await client.close()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_nor_is_one_that_comes_while_nothing_is_asked(server: Server, ends: bool) -> None:
+    client = PlainHttp(5.0)
+    await ask(client, server, [OK])
+    ((line,),) = client._idle.values()
+    server.writers[0].write(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")  # as a proxy that gives up
+    if ends:
+        server.writers[0].close()
+    await until(lambda: not line.is_open())
+
+    assert await ask(client, server, [OK]) == [HttpAnswer(200, b"ye")]
     assert server.connections == 2
     await client.close()
 

@@ -81,11 +81,14 @@ class PlainHttp:
             if (line := idle.pop()).is_open():
                 return line
             line.close()
+        loop = asyncio.get_running_loop()
+        reader = _Reader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         async with asyncio.timeout(self._timeout):
-            reader, writer = await asyncio.open_connection(*place)
+            transport, _ = await loop.create_connection(lambda: protocol, *place)
         for option in silence_options(SILENCE):
-            writer.get_extra_info("socket").setsockopt(*option)
-        return _HttpLine(reader, writer, self._timeout)
+            transport.get_extra_info("socket").setsockopt(*option)
+        return _HttpLine(reader, asyncio.StreamWriter(transport, protocol, reader, loop), self._timeout)
 
     async def close(self) -> None:
         """Close the connections on which nobody waits."""
@@ -95,10 +98,25 @@ class PlainHttp:
         self._idle.clear()
 
 
+class _Reader(asyncio.StreamReader):
+    """Knows how many bytes have come that nobody has read."""
+
+    unread = 0
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override] # transports give bytes
+        self.unread += len(data)
+        super().feed_data(data)
+
+    async def read(self, n: int = -1) -> bytes:
+        data = await super().read(n)
+        self.unread -= len(data)
+        return data
+
+
 class _HttpLine:
     """One connection: moves bytes between its socket and the parser, which calls the methods `on_…`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout: float) -> None:
+    def __init__(self, reader: _Reader, writer: asyncio.StreamWriter, timeout: float) -> None:
         self._reader, self._writer, self._timeout = reader, writer, timeout
         self._parser = httptools.HttpResponseParser(self)
         self._body, self._answers, self._is_reusable = bytearray(), list[HttpAnswer](), False
@@ -135,7 +153,8 @@ class _HttpLine:
         return self._is_reusable
 
     def is_open(self) -> bool:
-        return not (self._reader.at_eof() or self._writer.is_closing())
+        """Whether nothing has come since: neither an end nor, as from proxies that give up, an answer to nothing."""
+        return not (self._reader.unread or self._reader.at_eof() or self._writer.is_closing())
 
     def close(self) -> None:
         self._writer.close()
