@@ -7,10 +7,13 @@ import heapq
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
@@ -79,7 +82,8 @@ class Connection:
 
     def __init__(self) -> None:
         self.loop, self.transport = FakeLoop(), FakeTransport()
-        self.reads, self.answers, self.headers = True, asyncio.Event(), list[Any]()
+        self.reads, self.answers = True, asyncio.Event()
+        self.headers, self.bodies = list[Any](), list[bytes]()
         config = uvicorn.Config(self.app, log_config=None, ws="none", interface="asgi3")
         config.load()
         self.protocol = BoundedProtocol(config, ServerState(), {}, self.loop, limits=LIMITS)
@@ -91,8 +95,12 @@ class Connection:
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.headers.append(scope["headers"])
-        while self.reads and (await receive()).get("more_body"):
-            pass
+        body, is_whole = b"", not self.reads
+        while not is_whole:
+            message = await receive()
+            body += message.get("body", b"")
+            is_whole = not message.get("more_body")
+        self.bodies.append(body)
         await self.answers.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body"})
@@ -265,6 +273,44 @@ async def test_fields_behind_a_body_are_no_headers_of_the_request(connection: Co
     connection.answers.set()
     await connection.send(b"")
     assert connection.headers[1] == [(b"host", b"h")]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """The bytes of a request, and those of its body."""
+    body = draw(st.binary(max_size=100))
+    if draw(st.booleans()):
+        return HEAD % len(body) + body, body
+    cuts = sorted({0, len(body), *draw(st.sets(st.integers(0, len(body))))})
+    chunks = (body[begin:end] for begin, end in pairwise(cuts))
+    words = draw(st.sampled_from([b"", b";word", b";a=b;c"]))
+    fields = draw(st.sampled_from([b"", b"x: y\r\n", b"authorization: Bearer x\r\nhost: other\r\n"]))
+    return CHUNKED + b"".join(
+        b"%x%s\r\n%s\r\n" % (len(one), words, one) for one in chunks
+    ) + b"0\r\n" + fields + b"\r\n", body
+
+
+@given(sent=st.lists(requests(), min_size=1, max_size=MOST_WAITING // 2), data=st.data())
+def test_however_requests_are_cut_the_application_gets_the_same(
+    sent: list[tuple[bytes, bytes]], data: st.DataObject
+) -> None:
+    stream = b"".join(request for request, _ in sent)
+    cuts = data.draw(st.sets(st.integers(1, len(stream) - 1)))
+
+    async def play() -> Connection:
+        connection = Connection()
+        connection.answers.set()
+        for begin, end in pairwise([0, *sorted(cuts), len(stream)]):
+            await connection.send(stream[begin:end])
+        for _ in sent:
+            await connection.send(b"")  # those behind the first one have their turn
+        connection.protocol.connection_lost(None)
+        return connection
+
+    connection = asyncio.run(play())
+    assert connection.bodies == [body for _, body in sent]
+    assert [dict(headers)[b"host"] for headers in connection.headers] == [b"h"] * len(sent)
+    assert connection.transport.written.count(b" 200 ") == len(sent)
 
 
 @pytest.mark.parametrize("head", [CHUNKED + b"fffffffff\r\n", HEAD % 2**40], ids=["chunked", "of a length"])
