@@ -161,6 +161,7 @@ MAPPED = {"mapping": MappingSpec(inputs=(LiteralLength(3),))}
     [
         ({}, {}, {}, 12),  # of two runs of 3 + 3 each: nothing is in the way
         ({}, {}, {"parallelism": 5}, 5),
+        ({}, {}, {"slots": 5}, 5),  # of the executor
         ({"max_active_tasks": 5}, {}, {}, 5),  # over all runs
         ({"max_active_tasks_per_run": 2}, {}, {}, 4),  # in each
         ({}, {"max_active_tis_per_dag": 1}, {}, 7),  # the one task over all runs, the other free

@@ -146,6 +146,7 @@ async def test_an_execution_timeout_is_a_failure_that_is_retried(retries: int, s
 
         row = world.task("d", run, "a")
         assert (row.state, row.try_number) == (state, tries)
+        assert row.reason == "ran longer than its execution_timeout of 60 s"
 
 
 # ---- 21.3: the others ----
