@@ -7,14 +7,11 @@ import enum
 import ipaddress
 import json
 import sys
-import uuid
-from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections import Counter, OrderedDict, defaultdict, namedtuple
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property
-from pathlib import Path, PurePosixPath
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -30,8 +27,6 @@ from aiosched.core.values.typed_json import NotJson, decode, items_in, json_leng
 from aiosched.core.values.typed_objects import register_codec, registered
 from aiosched.errors import AioschedError
 
-T = TypeVar("T")
-
 
 class Odd(tzinfo):
     def utcoffset(self, _: datetime | None) -> timedelta:
@@ -40,20 +35,6 @@ class Odd(tzinfo):
 
 class Colour(enum.Enum):
     RED = "red"
-    AT = (1, 2)
-
-
-class Level(enum.IntEnum):
-    HIGH = 3
-
-
-class Mode(enum.Flag):
-    READ = 1
-    WRITE = 2
-
-
-class Word(str):
-    __slots__ = ()
 
 
 class Rows(list[int]):
@@ -85,11 +66,6 @@ class Point:
 class Fixed:
     when: datetime
     inner: Point | None = None
-
-
-@dataclasses.dataclass
-class Pair(Generic[T]):
-    both: T
 
 
 class Noted:
@@ -203,77 +179,30 @@ TWICE = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001 # a moment that comes twic
 @pytest.mark.parametrize(
     "value",
     [
-        datetime(2024, 1, 1),  # noqa: DTZ001
-        datetime(2024, 1, 1, tzinfo=UTC),
         datetime(1, 1, 1, 0, 0, 0, 1, tzinfo=timezone(-timedelta(hours=3, minutes=30))),
-        TWICE.replace(tzinfo=AMSTERDAM),
         TWICE.replace(tzinfo=AMSTERDAM, fold=1),
-        datetime(2024, 1, 1, tzinfo=pendulum.timezone("Europe/Paris")),
         pendulum.datetime(2024, 7, 1, tz="Europe/Paris"),
-        pendulum.parse("2024-01-01T00:00:00+02:00"),
-        pendulum.naive(2024, 1, 1),
         pendulum.date(2024, 1, 1),
         pendulum.time(1, 2, 3),
-        pendulum.duration(years=1, months=2, days=-3, hours=4, microseconds=5),
         pendulum.interval(pendulum.datetime(2024, 1, 1), pendulum.datetime(2024, 3, 1)),
-        date(2024, 1, 1),
-        time(1, 2, 3, 4),
-        time(1, 2, tzinfo=AMSTERDAM),
-        timedelta(days=-1, microseconds=1),
-        timedelta.max,
         UTC,
         AMSTERDAM,
-        Decimal("1.50"),
         Decimal("-Infinity"),
-        Fraction(1, 3),
-        uuid.UUID(int=5),
-        b"\0\xff",
-        bytearray(b"ab"),
-        1 + 2j,
-        complex(-0.0, float("inf")),
-        range(1, 9, 2),
-        (),
-        (1, (2, [3])),
-        {1, "a", None},
-        frozenset({(1, 2)}),
-        deque([1, 2], maxlen=2),
-        OrderedDict([("b", 1), ("a", (2,))]),
-        defaultdict(list, {"a": [1]}),
-        Counter("aab"),
         {1: "a", None: 2, (1, 2): {3}, False: 4} | {"1": "text"},
-        {Decimal(1): Decimal(2)},
-        2**64,
-        -(2**63) - 1,
-        float("inf"),
-        [None, -float("inf")],
-        Path("/a/b"),
         ipaddress.ip_address("10.0.0.1"),
         ipaddress.ip_network("fe80::/64"),
-        Pair[int]((1,)),
-        PurePosixPath("c"),
-        Colour.RED,
-        Colour.AT,
-        Level.HIGH,
-        Mode.READ | Mode.WRITE,
-        Word("a"),
         Rows([1, 2]),
         Place(1, datetime(2024, 1, 1, tzinfo=UTC)),
         Untyped((1,), {2}),
         Point([Decimal(1)]),
         Fixed(datetime(2024, 1, 1, tzinfo=UTC), Point(None)),
-        Box(1, {2}),
         {Hashed("a"): Hashed("b")},
         Model(at=datetime(2024, 1, 1, tzinfo=UTC), inner=[Fixed(datetime(2024, 1, 1, tzinfo=AMSTERDAM))]),
-        Record(1, (2, 3)),
-        {"deep": [{"er": (Point({"k": Colour.RED}),)}]},
-        {"$aiosched": "datetime", "value": "2024-01-01"},
-        [{"$aiosched": "no kind"}],
-        {"a": {"__object_storage_path__": {"path": "x"}}},
-        "$aiosched",
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_a_value_comes_back_equal_and_of_the_same_type(value: Any) -> None:
+    """All other kinds of values: tests/testing/test_values_keep_types.py."""
     text = write_xcom(value)
     back = read_xcom(text)
 
@@ -386,11 +315,9 @@ def test_mixed_values_come_back(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        (object(), "is an object, which JSON cannot hold"),
         ({"a": [1, {"b": iter(())}]}, "['a'][1]['b'] is a tuple_iterator"),
         ({object: 1}, "has the key <class 'object'>, which is a type"),
         (Point(object()), "['x'] is an object"),
-        (defaultdict(lambda: 1), "is a defaultdict with the factory"),
         ({"when": datetime(2024, 1, 1, tzinfo=Odd())}, "['when'] has a time zone"),
         (Batch("a"), "is a test_typed_json.Batch, which has more than its fields: give the class serialize()"),
         (Refused(3), "which has more than its fields"),
@@ -398,10 +325,7 @@ def test_mixed_values_come_back(value: Any) -> None:
         (with_attributes(Marked([1]), mark=2), "with attributes of its own"),
         (Groups(list, {"a": [1]}), "with attributes of its own"),
         (Forgetful(1), "does not come back equal when it is read (Forgetful)"),
-        ((x for x in ()), "is a generator"),
-        ("\ud800", "lone surrogates"),
         (int, "is a type"),
-        (dataclasses.make_dataclass("Local", ["x"])(1), "is of the class Local that is defined"),
     ],
 )  # fmt: skip
 def test_what_cannot_come_back_is_refused_with_its_place(value: Any, what: str) -> None:
