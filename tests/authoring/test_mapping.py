@@ -364,17 +364,6 @@ def test_two_long_lists_that_differ_are_two_versions() -> None:
     assert document(1) == document(1) != document(2)
 
 
-def test_values_of_a_mapped_upstream_are_pulled_in_a_list_and_a_single_one_bare() -> None:
-    stored = {("many", "return_value"): {0: "a", 1: "b"}, ("one", "return_value"): {0: "c"}}
-    ti = context_of(EmptyOperator(task_id="t"), services=FakeServices(stored), blocking=without_loop)["ti"]
-
-    assert ti.xcom_pull("many") == ["a", "b"]
-    assert ti.xcom_pull("one") == "c"
-    assert ti.xcom_pull("many", map_indexes=1) == "b"
-    assert ti.xcom_pull("many", map_indexes=[1, 2], default=0) == ["b", 0]
-    assert ti.xcom_pull(["one", "missing"], default="d") == ["c", "d"]
-
-
 def test_a_mapped_task_pulls_its_own_value_without_naming_itself() -> None:
     stored = {("t", "key"): {0: "zero", 1: "one"}}
     attempt = attempt_of("t", map_index=1)

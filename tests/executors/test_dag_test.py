@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from aiosched import DAG, BranchPythonOperator, EmptyOperator, Param, PythonOperator, ShortCircuitOperator
+from aiosched import DAG, BranchPythonOperator, EmptyOperator, Param, PythonOperator
 from aiosched.clock import FakeClock
 from aiosched.core.values.states import RunState, TaskState
-from aiosched.errors import FailTask, NotFound, ParamError, Refused, RescheduleTask, SkipTask
+from aiosched.errors import FailTask, NotFound, ParamError, Refused, RescheduleTask
 from aiosched.executors.dag_test import TestRun, run_dag_test
 from tests.patience import PATIENCE
 
@@ -99,24 +99,6 @@ async def test_a_failure_is_told_and_what_comes_after_it_does_not_run() -> None:
     assert (run.task("bad").reason, run.task("bad").try_number) == ("no use", 1)
     assert "FailTask: no use" in (run.task("bad").details or "")
     assert run.state is RunState.SUCCESS  # the leaf succeeded
-
-
-async def test_a_branch_and_a_skip_are_followed() -> None:
-    def skips() -> None:
-        raise SkipTask
-
-    with DAG("d", schedule=None) as dag:
-        branch = BranchPythonOperator(task_id="branch", python_callable=lambda: "left")
-        branch >> [EmptyOperator(task_id="left"), EmptyOperator(task_id="right")]
-        task(skips) >> EmptyOperator(task_id="after")
-        ShortCircuitOperator(task_id="short", python_callable=lambda: False) >> EmptyOperator(task_id="cut")
-
-    run = await dag.test()
-
-    assert {one: state for one, state in states(run).items() if state is S.SKIPPED} == dict.fromkeys(
-        ("right", "skips", "after", "cut"), S.SKIPPED
-    )
-    assert run.state is RunState.SUCCESS
 
 
 async def test_a_task_that_asks_for_later_is_called_again_after_a_short_pause() -> None:

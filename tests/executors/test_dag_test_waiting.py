@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from aiosched import DAG, BaseOperator, BaseTrigger, Context, TriggerDagRunOperator, TriggerEvent, task
-from aiosched.authoring.sensors import DateTimeSensor, ExternalTaskSensor
-from aiosched.core.values.states import RunState, TaskState
+from aiosched.authoring.sensors import ExternalTaskSensor
+from aiosched.core.values.states import RunState
 from aiosched.executors.dag_test import run_dag_test
-
-PAST = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Never(BaseTrigger):
-    """Waits for ever."""
-
-    async def run(self) -> Any:
-        await asyncio.Event().wait()
-        yield TriggerEvent()
 
 
 class Signal(BaseTrigger):
@@ -65,16 +55,6 @@ async def test_triggers_run_inline_and_what_was_pushed_before_is_kept() -> None:
     assert run.task("t").try_number == 1
 
 
-async def test_a_deferral_times_out_and_the_task_fails_by_it() -> None:
-    with DAG("d", schedule=None) as dag:
-        Defers(task_id="t", trigger=Never(), timeout=0.05)
-
-    run = await run_dag_test(dag)
-
-    assert run.state is RunState.FAILED
-    assert "Trigger timeout" in (run.task("t").reason or "")
-
-
 async def test_a_retry_is_not_held_up_by_a_task_that_waits() -> None:
     Signal.said = asyncio.Event()
     tries: list[int] = []
@@ -94,22 +74,6 @@ async def test_a_retry_is_not_held_up_by_a_task_that_waits() -> None:
 
     assert run.state is RunState.SUCCESS
     assert len(tries) == 2
-
-
-async def test_a_sensor_whose_deferral_times_out_is_skipped_with_soft_fail() -> None:
-    future = datetime.now(UTC) + timedelta(days=1)
-    with DAG("d", schedule=None) as dag:
-        for soft in (False, True):
-            DateTimeSensor(task_id=f"soft_{soft}", target_time=future, deferrable=True, timeout=0.05, soft_fail=soft)
-        DateTimeSensor(task_id="past", target_time=PAST, deferrable=True)
-
-    run = await run_dag_test(dag)
-
-    assert {one.task_id: one.state for one in run.tasks} == {
-        "soft_False": TaskState.FAILED,
-        "soft_True": TaskState.SKIPPED,
-        "past": TaskState.SUCCESS,
-    }
 
 
 async def test_the_dags_own_callbacks_run_at_the_end() -> None:

@@ -105,25 +105,6 @@ async def test_slots_bound_the_functions_that_run_at_a_time(start: StartInline, 
     assert executor.open_slots == 2
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_xcoms_are_read_through_the_services_of_the_loop(
-    start: StartInline, services: FakeServices, reports: Reports, is_async: bool
-) -> None:
-    def plain(ti: Any) -> Any:
-        return ti.xcom_pull("up") + 1
-
-    async def later(ti: Any) -> Any:
-        return await ti.axcom_pull("up") + 1
-
-    services.xcoms["up", "return_value"] = [(-1, "41")]
-    executor = await start(plain, later)
-    one = attempt("later" if is_async else "plain", is_async=is_async)
-
-    executor.submit([one])
-
-    assert (await reports.of(one)).xcoms[0].value == "42"
-
-
 async def test_a_cancelled_coroutine_is_reported_once_it_has_cleaned_up(start: StartInline, reports: Reports) -> None:
     log: list[str] = []
 

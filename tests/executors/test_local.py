@@ -135,40 +135,6 @@ async def test_the_outputs_of_two_async_tasks_in_one_process_do_not_mix(
         assert other.run.run_id not in text
 
 
-async def test_a_silent_attempt_leaves_no_log_file(
-    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
-) -> None:
-    write_dag(dags_folder, "def quiet(): return 1\ntask(quiet)")
-    executor = await start_local()
-
-    executor.submit([attempt("quiet")])
-
-    await reports.count(1)
-    assert not list(logs_folder.rglob("*"))  # noqa: ASYNC240
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_a_task_in_a_worker_reads_xcoms_through_the_scheduler(
-    start_local: StartLocal, dags_folder: Path, services: FakeServices, reports: Reports, is_async: bool
-) -> None:
-    body = """
-    def plain(ti): return ti.xcom_pull("up") + 1
-    async def later(ti): return await ti.axcom_pull("up") + 1
-    async def wrong(ti): return ti.xcom_pull("up") + 1
-    task(plain), task(later), task(wrong)
-    """
-    write_dag(dags_folder, body)
-    services.xcoms["up", "return_value"] = [(-1, "41")]
-    executor = await start_local()
-    right = attempt("later" if is_async else "plain", is_async=is_async, number=1)
-    wrong = attempt("wrong", is_async=True, number=2)
-
-    executor.submit([right, wrong])
-
-    assert value(await reports.of(right)) == 42
-    assert "await ti.axcom_pull" in ((await reports.of(wrong)).reason or "")
-
-
 async def test_an_xcom_that_cannot_be_read_fails_the_task_that_wants_it(
     start_local: StartLocal, dags_folder: Path, services: FakeServices, reports: Reports
 ) -> None:

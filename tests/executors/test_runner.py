@@ -267,13 +267,6 @@ def test_a_branch_reports_its_decision_and_pushes_nothing() -> None:
     assert (report.outcome, report.skip, report.xcoms) == (Outcome.SUCCESS, SkipDecision(followed=("a",)), ())
 
 
-def test_a_broken_template_fails_the_task() -> None:
-    report = run(a_dag(int, op_args=["{{ nosuchname }}"]))
-
-    assert report.outcome is Outcome.FAILED
-    assert "nosuchname" in (report.reason or "")
-
-
 @pytest.mark.parametrize("size", [10, 11])
 def test_an_xcom_may_be_as_large_as_the_cap_and_no_larger(size: int) -> None:
     report = run(a_dag(lambda: "x" * (size - 2)), max_xcom_bytes=10)

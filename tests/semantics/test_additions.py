@@ -1,7 +1,9 @@
 """What is expected beside the body text, each row of the table. Source: the semantics reference, section 36.
 
 The row on clock changes is also the property tests of tests/core/test_timetables_interval.py, for every zone and
-many schedules; the row on deltas without catchup is decision 10 in test_decisions.py.
+many schedules; the row on deltas without catchup is decision 10 in test_decisions.py. What a pull gives by default:
+tests/authoring/test_task_instance.py; what `partial` and the rule `always` refuse: test_mapping_refusals.py there;
+`**kwargs` of task functions and default_args of nested groups: test_taskflow.py and test_default_args.py.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from aiosched import DAG, BashOperator, EmptyOperator, PythonOperator, TaskGroup, task, task_group
+from aiosched import DAG, BashOperator, EmptyOperator, PythonOperator, task, task_group
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
-from aiosched.errors import DagError, SkipTask
+from aiosched.errors import SkipTask
 from aiosched.executors.dag_test import TestRun, run_dag_test
 from aiosched.testing import World
 
@@ -79,49 +81,6 @@ async def test_a_branch_or_short_circuit_in_a_mapped_group_decides_for_its_own_i
     assert found == (left, right)
 
 
-@pytest.mark.parametrize(
-    ("asked", "value"),
-    [
-        ({"task_ids": "nobody"}, None),
-        ({"task_ids": "nobody", "default": 5}, 5),
-        ({"task_ids": "many", "map_indexes": 7, "default": 5}, 5),
-        ({"task_ids": "many", "map_indexes": 1, "default": 5}, 9),
-        ({"task_ids": ["one", "nobody", "other"]}, [1, None, 2]),
-        ({"task_ids": ["one", "nobody", "other"], "default": 0}, [1, 0, 2]),
-    ],
-)
-async def test_the_default_of_a_pull_is_honoured(asked: dict[str, Any], value: Any) -> None:
-    @task
-    def pulls(ti: Any) -> list[Any]:
-        return [ti.xcom_pull(**asked)]
-
-    def build() -> None:
-        sources = [same.override(task_id="one")(1), same.override(task_id="other")(2)]
-        [*sources, same.override(task_id="many").expand(x=[8, 9])] >> pulls()  # type: ignore[call-arg]  # the context gives it
-
-    run = await played(build)
-
-    assert run.xcoms["pulls"]["return_value"] == [value]
-
-
-@task
-def pair(a: int, b: int) -> None: ...
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        pytest.param(lambda: pair.partial(a=1).expand(a=[1], b=[2]), id="@task"),
-        pytest.param(
-            lambda: BashOperator.partial(task_id="t", bash_command="x").expand(bash_command=["y"]), id="operator"
-        ),
-    ],
-)
-def test_the_same_argument_in_partial_and_expand_is_an_error(build: Callable[[], object]) -> None:
-    with DAG("d", schedule=None), pytest.raises(DagError, match=r"given in partial"):
-        build()
-
-
 async def test_mapping_over_the_output_of_a_mapped_group_is_mapping_over_one_element_per_index() -> None:
     @task_group
     def double(x: Any) -> Any:
@@ -130,16 +89,6 @@ async def test_mapping_over_the_output_of_a_mapped_group_is_mapping_over_one_ele
     run = await played(lambda: same.override(task_id="over").expand(x=double.expand(x=[1, 2, 3])))
 
     assert run.xcoms["over"]["return_value"] == [[1, 1], [2, 2], [3, 3]]
-
-
-@pytest.mark.parametrize("values", [[1, 2], "task"], ids=["literal", "what a task returns"])
-def test_always_in_a_mapped_group_is_refused_whatever_the_input(values: Any) -> None:
-    @task_group
-    def group(x: Any) -> None:
-        same.override(task_id="inner", trigger_rule="always")(x)
-
-    with DAG("d", schedule=None), pytest.raises(DagError, match="'always'"):
-        group.expand(x=same([1]) if values == "task" else values)
 
 
 async def test_an_all_done_consumer_of_an_empty_mapping_receives_an_empty_list() -> None:
@@ -215,18 +164,6 @@ async def test_the_success_callback_of_a_run_without_a_successful_task_gets_the_
     assert seen == [{"run": "manual", "dag": "d", "id": run.run_id}]
 
 
-def test_nested_groups_inherit_the_default_args_of_the_outer_one() -> None:
-    dag = DAG("d", schedule=None, default_args={"retries": 1, "queue": "dag"})
-    with dag, TaskGroup("outer", default_args={"retries": 2, "pool": "outer"}):
-        EmptyOperator(task_id="direct")
-        with TaskGroup("inner", default_args={"pool": "inner"}):
-            EmptyOperator(task_id="deep")
-
-    found = {one.task_id: (one.retries, one.pool, one.queue) for one in dag.to_spec().tasks}
-
-    assert found == {"outer.direct": (2, "outer", "dag"), "outer.inner.deep": (2, "inner", "dag")}
-
-
 async def test_an_undefined_name_in_a_template_fails_its_task_naming_template_and_name() -> None:
     run = await played(lambda: BashOperator(task_id="a", bash_command="echo {{ no_such_name }}"))
 
@@ -234,16 +171,6 @@ async def test_an_undefined_name_in_a_template_fails_its_task_naming_template_an
     reason = str(run.task("a").reason)
     assert "no_such_name" in reason
     assert "echo {{ no_such_name }}" in reason
-
-
-async def test_a_task_function_with_kwargs_receives_the_whole_context() -> None:
-    @task
-    def takes(**kwargs: Any) -> list[str]:
-        return sorted({"ti", "dag", "dag_run", "run_id", "params", "logical_date", "task", "ds", "ts"} - set(kwargs))
-
-    run = await played(takes)
-
-    assert run.xcoms["takes"]["return_value"] == []
 
 
 async def test_the_run_type_renders_as_the_plain_value() -> None:

@@ -1,6 +1,7 @@
 """Mapping from the author's words to the states and values of a run.
 
-Source: the semantics reference, sections 26.1 to 26.4, 26.6, 27 and 36.
+Source: the semantics reference, sections 26.1 to 26.4, 26.6, 27 and 36. What is refused when a DAG is built:
+tests/authoring/test_mapping_refusals.py.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aiosched import DAG, BashOperator, task, task_group
-from aiosched.errors import DagError, FailTask, SkipTask
+from aiosched import DAG, task, task_group
+from aiosched.errors import FailTask, SkipTask
 from aiosched.executors.dag_test import TestRun, run_dag_test
 
 
@@ -139,13 +140,6 @@ async def test_how_the_tasks_mapped_over_decide(build: Callable[[], object], exp
     assert shown(await ran(build)) == expected
 
 
-async def test_a_producer_that_returns_nothing_to_map_over_says_what_to_do() -> None:
-    run = await ran(lambda: same.expand(x=returns(None)))
-
-    assert run.task("producer").state == "failed"
-    assert "returned None. Return a list or a dict" in str(run.task("producer").reason)
-
-
 @pytest.mark.parametrize(
     ("build", "lengths"),
     [
@@ -196,31 +190,6 @@ async def test_in_a_mapped_group_a_failure_concerns_its_own_index_alone() -> Non
     assert shown(run, "needs_all") == [(-1, "upstream_failed")]
     assert shown(run, "needs_one") == [(-1, "success")]
     assert run.xcoms["over"]["return_value"] == [10, 30]
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: same.expand(), "needs at least one argument"),
-        (lambda: same.expand(x="abc"), "cannot be mapped over. Give a list"),
-        (lambda: same.expand(x=b"abc"), "cannot be mapped over"),
-        (lambda: pair_of.partial(a=1).expand(a=[1], b=[2]), "'a' is given in partial"),
-        (lambda: pair_of.partial(a=1).expand_kwargs([{"a": 1, "b": 2}]), "'a' is given in partial"),
-        (lambda: pair_of.expand_kwargs([{1: 2}]), "the key 1 is not a string"),
-        (lambda: BashOperator.partial(task_id="t", bash_command="x").expand(bash_command=["a"]), "given in partial"),
-        (lambda: BashOperator.partial(task_id="t").expand(bash_command=["a"], retries=[1]), r"Give it in partial\(\)"),
-        (lambda: same.override(trigger_rule="always").expand(x=returns([1])), "cannot have trigger_rule='always'"),
-        (lambda: same.expand(x=returns({"a": [1]})["a"]), "only what a task returns can be mapped over"),
-    ],
-)
-def test_what_cannot_be_mapped_is_refused_when_the_dag_is_built(build: Callable[[], object], message: str) -> None:
-    def parse() -> None:
-        with DAG("d", schedule=None) as dag:
-            build()
-        dag.to_spec()
-
-    with pytest.raises(DagError, match=message):
-        parse()
 
 
 async def test_what_pulls_and_arguments_give_of_mapped_and_missing_values() -> None:

@@ -56,8 +56,6 @@ async def test_a_task_that_skips_itself_is_not_repeated_and_returns_nothing() ->
 
 # -- 7.2 branching ------------------------------------------------------------------------------
 
-DIRECT = {"a", "b", "g.x", "join"}  # the tasks directly behind the branch
-
 
 @pytest.mark.parametrize(
     ("returned", "state", "skipped"),
@@ -98,14 +96,6 @@ async def test_a_branch_skips_its_direct_downstreams_that_it_does_not_follow(
     assert "return_value" not in run.xcoms.get("branch", {})  # decision 7
 
 
-async def test_a_branch_with_nothing_behind_it_skips_nothing() -> None:
-    with DAG("d", schedule=None) as dag:
-        BranchPythonOperator(task_id="branch", python_callable=lambda: None)
-        empty("aside")
-
-    assert states_of(await run_dag_test(dag)) == {"branch": "success", "aside": "success"}
-
-
 # -- 7.3 short circuit ----------------------------------------------------------------------------
 
 
@@ -141,18 +131,6 @@ async def test_what_a_short_circuit_skips(
 
 
 # -- 7.4 how the skip is applied ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("state", sorted(S))
-def test_a_branch_skips_at_once_unless_it_is_running_success_or_failed(state: TaskState) -> None:
-    board = board_of(task("branch"), task("a", "branch"), states={"branch": S.RUNNING, "a": state})
-
-    assert report(board, "branch", Outcome.SUCCESS, at=LATER, skip=SkipDecision(followed=()))
-
-    spared = state in {S.RUNNING, S.SHUTDOWN, S.SUCCESS, S.FAILED, S.SKIPPED}
-    one = of(board, "a")
-    assert (one.state, of(board, "branch").state) == (state if spared else S.SKIPPED, S.SUCCESS)
-    assert (one.start_date, one.end_date) == ((None, None) if spared else (LATER, LATER))
 
 
 @pytest.mark.parametrize(
@@ -214,10 +192,3 @@ def test_skips_and_failures_travel_by_trigger_rules_only(up: TaskState, rule: st
     board = begin(board_of(task("up"), task("a", "up", trigger_rule=rule), states={"up": up}))
 
     assert (states(board)["a"], board.run.state) == (then, run)
-
-
-@pytest.mark.parametrize("leaves", [(S.SUCCESS, S.SKIPPED), (S.SKIPPED, S.SKIPPED), (S.SUCCESS, S.SUCCESS)])
-def test_a_run_whose_leaves_succeeded_or_were_skipped_is_successful(leaves: tuple[TaskState, TaskState]) -> None:
-    given = dict(zip("ab", leaves, strict=True))
-
-    assert begin(board_of(task("a"), task("b"), states=given)).run.state == "success"
