@@ -159,6 +159,13 @@ class ScriptedExecutor:
         return [attempt.task_id for attempt in self.submitted]
 
 
+class DeafExecutor(ScriptedExecutor):
+    """Notes what it is told to stop; the attempt ends when the test says so."""
+
+    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
+        self.cancelled.append(attempt)
+
+
 def succeeding(executor: ScriptedExecutor, attempt: Attempt) -> None:
     """A script: every attempt succeeds at once."""
     executor.succeed(attempt)

@@ -8,18 +8,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from aiosched.clock import FakeClock
-from aiosched.core.values.messages import AttemptKey, Outcome
-from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, dag, running, task
+from aiosched.core.values.messages import Outcome
+from tests.scheduler.harness import NEW_YEAR, Running, dag, running, task
+from tests.scheduler.scripted_executor import DeafExecutor
 
 NEVER = "not started within 600 s of being queued (scheduler.task_queued_timeout)"
 ROUND = 600.001  # seconds: the timeout is strict
-
-
-class Deaf(ScriptedExecutor):
-    """Does not report the end of what it is told to stop."""
-
-    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
-        self.cancelled.append(attempt)
 
 
 async def facts(it: Running, task_id: str = "a") -> tuple[object, ...]:
@@ -100,7 +94,7 @@ async def test_only_what_still_waits_is_looked_at_and_when_it_is_due(dsn: str, c
 
 
 async def test_what_starts_just_when_it_is_revoked_is_lost_and_costs_no_retry(dsn: str, clock: FakeClock) -> None:
-    executor = Deaf(clock)
+    executor = DeafExecutor(clock)
     async with running(dsn, clock, dag("d"), executor=executor) as it:
         await it.trigger("d", "r")
         a = await it.attempt("a")
@@ -115,7 +109,7 @@ async def test_what_starts_just_when_it_is_revoked_is_lost_and_costs_no_retry(ds
 
 
 async def test_a_result_that_arrives_after_the_revocation_counts(dsn: str, clock: FakeClock) -> None:
-    executor = Deaf(clock)
+    executor = DeafExecutor(clock)
     async with running(dsn, clock, dag("d"), executor=executor) as it:
         await it.trigger("d", "r")
         a = await it.attempt("a")
@@ -129,7 +123,7 @@ async def test_a_result_that_arrives_after_the_revocation_counts(dsn: str, clock
 
 
 async def test_an_executor_that_does_not_answer_the_revocation_is_not_waited_for(dsn: str, clock: FakeClock) -> None:
-    executor = Deaf(clock)
+    executor = DeafExecutor(clock)
     async with running(dsn, clock, dag("d"), executor=executor) as it:
         await it.trigger("d", "r")
         a = await it.attempt("a")

@@ -13,14 +13,8 @@ from aiosched.core.graph.instances import Effects
 from aiosched.core.values.ids import PARTITIONS, partition_of
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.scheduler.attempts.ending_attempts import EndingAttempts
-from tests.scheduler.harness import Running, ScriptedExecutor, chain, running
-
-
-class Slow(ScriptedExecutor):
-    """Its attempts end when the test says so."""
-
-    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
-        self.cancelled.append(attempt)
+from tests.scheduler.harness import Running, chain, running
+from tests.scheduler.scripted_executor import DeafExecutor
 
 
 async def cancel_and_clear(it: Running) -> None:
@@ -33,7 +27,7 @@ async def test_a_new_owner_waits_for_an_attempt_that_it_has_cancelled_in_another
     dsn: str, clock: FakeClock
 ) -> None:
     """Simulated seed 788: the partition had moved, and the run was cleared 0.2 s after it was cancelled."""
-    async with running(dsn, clock, chain("d", 1), executor=Slow(clock)) as first:
+    async with running(dsn, clock, chain("d", 1), executor=DeafExecutor(clock)) as first:
         await first.trigger("d", "r")
         attempt = await first.attempt("t0")
         first.executor.start_running(attempt)
@@ -53,7 +47,7 @@ async def test_a_new_owner_waits_for_an_attempt_that_it_has_cancelled_in_another
 
 
 async def test_it_waits_no_longer_when_that_scheduler_has_left(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, chain("d", 1), executor=Slow(clock)) as first:
+    async with running(dsn, clock, chain("d", 1), executor=DeafExecutor(clock)) as first:
         await first.trigger("d", "r")
         await first.attempt("t0")
         gone = first.incarnation
@@ -72,7 +66,7 @@ async def test_it_waits_no_longer_when_that_scheduler_has_left(dsn: str, clock: 
 async def test_it_waits_no_longer_than_that_scheduler_may_take(
     dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running(dsn, clock, chain("d", 1), executor=Slow(clock)) as first:
+    async with running(dsn, clock, chain("d", 1), executor=DeafExecutor(clock)) as first:
         await first.trigger("d", "r")
         await first.attempt("t0")
         async with running(dsn, clock, settle=False) as second:
@@ -89,7 +83,7 @@ async def test_it_waits_no_longer_than_that_scheduler_may_take(
 
 async def test_a_partition_stays_until_an_attempt_that_was_told_to_end_has_ended(dsn: str, clock: FakeClock) -> None:
     """Its new owner would not know that the next attempt has to wait."""
-    async with running(dsn, clock, chain("d", 1), executor=Slow(clock)) as first:
+    async with running(dsn, clock, chain("d", 1), executor=DeafExecutor(clock)) as first:
         await first.trigger("d", "r")
         attempt = await first.attempt("t0")
         await first.ask("cancel_run", "d", run_id="r")

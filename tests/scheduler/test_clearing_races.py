@@ -15,24 +15,18 @@ from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.requests import instance_changes
 from aiosched.core.run.board import Board
-from aiosched.core.values.messages import Attempt, AttemptKey, Outcome
+from aiosched.core.values.messages import Attempt, Outcome
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox
 from aiosched.errors import Refused, StaleRows
 from aiosched.scheduler.memory.cache import OwnedDag, StateCache
 from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.runs import stored_runs
-from tests.scheduler.harness import Running, ScriptedExecutor, chain, dag, running, task
+from tests.scheduler.harness import Running, chain, dag, running, task
+from tests.scheduler.scripted_executor import DeafExecutor
 from tests.scheduler.test_clearing_requests import finished_run, tries
 
 # -- attempts under way (28.2, 2.3) -------------------------------------------------------------
-
-
-class Unhurried(ScriptedExecutor):
-    """Notes a cancellation; the attempt ends when the test says so."""
-
-    async def cancel(self, attempt: AttemptKey, grace: float) -> None:
-        self.cancelled.append(attempt)
 
 
 async def running_attempt(it: Running) -> Attempt:
@@ -44,7 +38,7 @@ async def running_attempt(it: Running) -> Attempt:
 
 
 async def test_the_next_try_begins_when_an_attempt_that_was_only_queued_has_ended(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+    async with running(dsn, clock, dag("d"), executor=DeafExecutor(clock)) as it:
         await it.trigger("d", "r")
         first = await it.attempt("a")  # it may have begun, but has not said so yet
 
@@ -63,7 +57,7 @@ async def test_the_next_try_begins_when_an_attempt_that_was_only_queued_has_ende
 
 
 async def test_the_next_try_begins_when_an_attempt_that_was_marked_has_ended(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+    async with running(dsn, clock, dag("d"), executor=DeafExecutor(clock)) as it:
         first = await running_attempt(it)
         await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["a"], state="failed")
         await it.ask("clear", "d", run_ids=["r"])
@@ -82,7 +76,7 @@ async def test_the_next_try_begins_when_an_attempt_that_was_marked_has_ended(dsn
 
 async def test_an_attempt_that_waits_for_the_one_before_counts_for_the_parallelism(dsn: str, clock: FakeClock) -> None:
     specs = [dag("d"), dag("e", task("b"), task("c"))]
-    async with running(dsn, clock, *specs, executor=Unhurried(clock), parallelism=2) as it:
+    async with running(dsn, clock, *specs, executor=DeafExecutor(clock), parallelism=2) as it:
         await it.trigger("d", "r")
         first = await it.attempt("a")
         await it.ask("clear", "d", run_ids=["r"])
@@ -99,7 +93,7 @@ async def test_an_attempt_that_waits_for_the_one_before_counts_for_the_paralleli
 
 
 async def test_a_running_task_is_restarting_until_its_attempt_has_ended(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+    async with running(dsn, clock, dag("d"), executor=DeafExecutor(clock)) as it:
         attempt = await running_attempt(it)
 
         await it.ask("clear", "d", run_ids=["r"])
@@ -121,7 +115,7 @@ async def test_a_running_task_is_restarting_until_its_attempt_has_ended(dsn: str
 async def test_however_the_attempt_of_a_restarting_task_ends_the_task_runs_again(
     dsn: str, clock: FakeClock, outcome: Outcome
 ) -> None:
-    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+    async with running(dsn, clock, dag("d"), executor=DeafExecutor(clock)) as it:
         attempt = await running_attempt(it)
         await it.ask("clear", "d", run_ids=["r"])
 
@@ -148,7 +142,7 @@ async def test_a_queued_attempt_is_cancelled_and_the_task_queued_anew(dsn: str, 
 
 
 async def test_what_a_cleared_attempt_reports_afterwards_is_stale(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d"), executor=Unhurried(clock)) as it:
+    async with running(dsn, clock, dag("d"), executor=DeafExecutor(clock)) as it:
         await it.trigger("d", "r")
         first = await it.attempt("a")
         await it.ask("clear", "d", run_ids=["r"])

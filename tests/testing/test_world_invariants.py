@@ -23,7 +23,7 @@ from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDa
 from aiosched.core.values.states import FINISHED, RUN_FINISHED, RunType, TaskState
 from aiosched.errors import AioschedError
 from aiosched.testing import World
-from tests.testing.world_builders import NEW_YEAR, dag, minutes, task
+from tests.testing.world_builders import NEW_YEAR, dag, happen, minutes, task
 
 ACCIDENTS = ("restart", "crash", "lost before", "lost after", "pause", "unpause")
 CRONS = ["0 0 * * *", "30 2 * * *", "15 1,2,3 * * *", "0 */6 * * *", "0 12 * * 1-5"]
@@ -34,20 +34,6 @@ AUTUMN = datetime(2026, 10, 23, tzinfo=UTC)
 def happenings(*kinds: str, most: int = 8, within: int = 60) -> st.SearchStrategy[dict[int, str]]:
     """What happens after which pass."""
     return st.dictionaries(st.integers(0, within), st.sampled_from(kinds), max_size=most)
-
-
-async def happen(world: World, kind: str | None, dag_id: str) -> None:
-    match kind:
-        case "restart":
-            await world.restart()
-        case "crash":
-            await world.crash()
-        case "lost before" | "lost after":
-            world.lose_next_commit(stored=kind == "lost after")
-        case "pause":
-            world.pause(dag_id)
-        case "unpause":
-            world.unpause(dag_id)
 
 
 # ---- schedules (4, 5) ----

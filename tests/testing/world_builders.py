@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables.parse import parse_schedule
+from aiosched.errors import Refused
 from aiosched.testing import World
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,3 +49,25 @@ def history(world: World, dag_id: str = "d") -> list[tuple[Any, ...]]:
 
 def shown(instant: datetime | None) -> str:
     return "" if instant is None else instant.isoformat()
+
+
+async def happen(world: World, kind: str | None, dag_id: str) -> None:
+    """An accident of the scheduler, or what somebody does to the DAG or the pool `etl`; None: nothing."""
+    match kind:
+        case "restart":
+            await world.restart()
+        case "crash":
+            await world.crash()
+        case "lost before" | "lost after":
+            world.lose_next_commit(stored=kind == "lost after")
+        case "pause":
+            world.pause(dag_id)
+        case "unpause":
+            world.unpause(dag_id)
+        case "shrink" | "grow":
+            world.pool("etl", slots=0 if kind == "shrink" else 4)
+        case "cancel runs":
+            for run in world.runs(dag_id):
+                if run.state == "running":
+                    with contextlib.suppress(Refused):  # its end is decided and not stored yet
+                        world.cancel(dag_id, run.run_id)
