@@ -1,4 +1,7 @@
-"""The checker of simulated fleets objects when a task does not wait: for the run before, or for its trigger."""
+"""The checker of simulated fleets objects when a task does not wait for its trigger.
+
+For the run before: tests/faults/test_safeguards.py.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,12 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.checker import violations
-from tests.simulation.checker_pasts import OVERTAKEN
-from tests.simulation.history import Began, Commit, Event, Fired, Handed, History, RowChange, SchedulerRemoved
-from tests.simulation.shapes import looks_back
+from tests.simulation.history import Began, Commit, Event, Fired, Handed, RowChange, SchedulerRemoved
 from tests.simulation.spoiled import objections, played, without
-from tests.simulation.workload import Plan
 
 pytestmark = pytest.mark.slow
 
-_IN_ORDER, _ONE_BY_ONE, _PATIENT = 3, 31, 24  # seeds
+_PATIENT = 24  # a seed with tasks that defer
 
 
 def _place(events: list[Event], wanted: Callable[[Event], bool]) -> int:
@@ -33,129 +33,6 @@ def _fires(change: RowChange) -> bool:
 
 def _goes_on(event: Event) -> bool:
     return isinstance(event, Began) and event.event is not None
-
-
-# -- the run before
-
-
-def _forget_ends(task_id: str, plan: Plan) -> Callable[[list[Event]], list[Event]]:
-    """As if no task of this name had ever succeeded, in the DAG that looks back."""
-    (spec,) = (spec for spec in plan.specs if looks_back(spec.tasks))
-    index = [task.task_id for task in spec.tasks].index(task_id)
-
-    def spoil(events: list[Event]) -> list[Event]:
-        runs = {
-            change.key
-            for event in events
-            if isinstance(event, Commit)
-            for change in event.changes
-            if change.table == "dag_run" and change.new is not None and change.new["dag_id"] == spec.dag_id
-        }
-
-        def ends(change: RowChange) -> bool:
-            succeeded = change.new is not None and change.new["state"] == "success"
-            return succeeded and change.key[0] in runs and change.key[1] == index
-
-        return without(events, "task_instance", ends)
-
-    return spoil
-
-
-@pytest.mark.parametrize(
-    ("seed", "task_id"), [(_IN_ORDER, "load"), (_ONE_BY_ONE, "first"), (_ONE_BY_ONE, "left"), (_ONE_BY_ONE, "right")]
-)
-def test_a_task_that_begins_while_the_run_before_has_not_succeeded_there_is_found(seed: int, task_id: str) -> None:
-    plan, _ = played(seed)
-
-    said = [one for one in objections(seed, _forget_ends(task_id, plan)) if one.startswith("[past]")]
-
-    assert said
-    assert all(f"/{task_id}': '" in one for one in said), said
-
-
-def test_what_is_behind_a_task_may_go_on_in_the_run_before_where_nothing_waits_for_it() -> None:
-    plan, _ = played(_IN_ORDER)
-
-    found = objections(_IN_ORDER, _forget_ends("report", plan))
-
-    assert not [one for one in found if one.startswith("[past]")]
-
-
-@pytest.mark.parametrize("seconds", [OVERTAKEN - 1, OVERTAKEN + 1])
-def test_a_task_may_begin_when_the_run_before_was_cleared_just_now(seconds: float) -> None:
-    """What was decided before is stored a little later."""
-    _, history = played(_IN_ORDER)
-    begins, before = _first_that_looks_back(history)
-
-    def clear(events: list[Event]) -> list[Event]:
-        row = dict(history.tables["task_instance"][before])
-        change = RowChange("task_instance", before, row, row | {"state": None})
-        place = _place(events, lambda event: event.at >= begins)
-        return [*events[:place], Commit(begins - seconds, 1, 1, [change]), *events[place:]]
-
-    found = [one for one in objections(_IN_ORDER, clear) if one.startswith("[past]")]
-    assert bool(found) == (seconds > OVERTAKEN)
-
-
-@pytest.mark.parametrize(
-    ("state", "seconds", "objects"),
-    [("success", OVERTAKEN - 1, False), ("success", OVERTAKEN + 1, True), ("failed", OVERTAKEN - 1, True)],
-)
-def test_the_run_before_may_have_succeeded_and_been_cleared_in_one_commit(
-    state: str, seconds: float, objects: bool
-) -> None:
-    """Then only the try that is kept says that it had (seed 4774)."""
-    _, history = played(_IN_ORDER)
-    begins, before = _first_that_looks_back(history)
-
-    def clear(events: list[Event]) -> list[Event]:
-        change = RowChange("task_try", (*before, 1), None, {"run_id": before[0], "try_number": 1, "state": state})
-        events = without(
-            events, "task_instance", lambda c: c.key == before and c.new is not None and c.new["state"] == "success"
-        )
-        place = _place(events, lambda event: event.at >= begins)
-        return [*events[:place], Commit(begins - seconds, 1, 1, [change]), *events[place:]]
-
-    found = [one for one in objections(_IN_ORDER, clear) if one.startswith("[past]")]
-    assert bool(found) == objects
-
-
-def _first_that_looks_back(history: History) -> tuple[float, tuple[int, int, int]]:
-    """When a task that waits for the run before begins first, and the instance for which it waited."""
-    begins, key = next(
-        (event.at, change.key)
-        for event in history.events
-        if isinstance(event, Commit)
-        for change in event.changes
-        if change.table == "task_instance" and _looks_back(change, history)
-    )
-    before = _run_before(key[0], history)
-    assert before is not None
-    return begins, (before, *key[1:])
-
-
-def _run_before(run: int, history: History) -> int | None:
-    rows = history.tables["dag_run"]
-    dates = {
-        row["logical_date"]: key
-        for key, row in rows.items()
-        if row["dag_id"] == rows[run]["dag_id"] and row["run_type"] == "scheduled"
-    }
-    earlier = [date for date in dates if rows[run]["run_type"] == "scheduled" and date < rows[run]["logical_date"]]
-    return dates[max(earlier)] if earlier else None
-
-
-def _looks_back(change: RowChange, history: History) -> bool:
-    """Whether a task that depends on its past begins, in a scheduled run that is not the first one."""
-    plan, _ = played(_IN_ORDER)
-    if change.old is None or change.new is None:  # a mapped task is expanded: instances come, and one goes
-        return False
-    spec = next(s for s in plan.specs if s.dag_id == history.tables["dag_run"][change.key[0]]["dag_id"])
-    begins = change.new["try_number"] == change.old["try_number"] + 1 == 1
-    return begins and spec.tasks[change.key[1]].depends_on_past and _run_before(change.key[0], history) is not None
-
-
-# -- triggers
 
 
 def _no_trigger_fires(events: list[Event]) -> list[Event]:
