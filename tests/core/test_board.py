@@ -5,7 +5,6 @@ Source: the semantics reference, sections 2.5, 4, 9.2 to 9.4, 22.2 and 22.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -68,10 +67,6 @@ def test_a_run_that_was_queued_starts() -> None:
     assert board.effects.rows.run_changed
 
 
-def test_a_run_without_tasks_succeeds_at_once() -> None:
-    assert started().run.state is RunState.SUCCESS
-
-
 def test_trivial_empty_tasks_succeed_without_a_slot() -> None:
     board = started(task("a", is_empty=True), task("b", "a", is_empty=True), task("c", "b"))
 
@@ -118,40 +113,6 @@ def test_a_task_does_not_end_before_it_starts_although_its_start_was_noticed_lat
     assert board.apply(report, NOW)
 
     assert (instance.start_date, instance.end_date) == (NOW - seconds(2), NOW - seconds(1))
-
-
-@pytest.mark.parametrize(
-    ("endings", "result"),
-    [
-        ({}, ("success", None)),
-        ({"inner": [FAILED]}, ("success", None)),  # only leaves decide
-        ({"leaf": [FAILED]}, ("failed", "task_failure")),
-        ({"leaf": [SKIPPED]}, ("success", None)),
-    ],
-)
-def test_the_leaves_decide_the_runs_result(
-    endings: Mapping[str, Sequence[Ending]], result: tuple[str, str | None]
-) -> None:
-    played = play(graph(task("inner"), task("leaf", "inner", trigger_rule="all_done")), endings)
-
-    assert played.result == result
-
-
-def test_a_rule_that_can_never_hold_ends_the_run_as_a_deadlock() -> None:
-    played = play(graph(task("gone"), task("b", "gone", trigger_rule="all_skipped")), removed=["gone"])
-
-    assert played.states == {"gone": "removed", "b": "none"}
-    assert played.result == ("failed", "all_tasks_deadlocked")
-
-
-def test_waiting_for_other_runs_is_no_deadlock() -> None:
-    compiled = graph(task("gone"), task("b", "gone", trigger_rule="all_skipped", depends_on_past=True))
-    board = board_of(compiled, new_run(), [Instance(0, state=TaskState.REMOVED), Instance(1)])
-
-    board.start(NOW)
-    board.evaluate(NOW)
-
-    assert board.run.state is RunState.RUNNING
 
 
 def test_what_is_settled_says_why_and_has_no_duration() -> None:

@@ -84,6 +84,7 @@ def a_dag(*tasks: TaskSpec, timetable: AnyTimetable = DAILY, **fields: Any) -> D
         (a_dag(a_task("a", end_date=day(5)), a_task("b")), (None, None)),
         (a_dag(a_task("a", end_date=day(5)), a_task("b", end_date=day(7)), end_date=day(4)), (None, day(7))),
         (a_dag(a_task("a", end_date=day(5)), a_task("b", end_date=day(7))), (None, day(7))),
+        (a_dag(a_task("a", end_date=day(5)), a_task("b", end_date=day(6)), end_date=day(7)), (None, day(7))),
     ],
 )
 def test_tasks_widen_the_dates_of_their_dag(dag: DagSpec, expected: tuple[datetime | None, datetime | None]) -> None:

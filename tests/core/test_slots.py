@@ -20,11 +20,6 @@ class TestExamplesOfTheReference:
         assert grant.taken == [first, small]
         assert grant.refused == [(big, "pool 'etl': needs 2 slots, 1 of 2 open")]
 
-    def test_the_heaviest_gets_the_only_slot(self) -> None:
-        low, middle, high = (needs(weight=weight) for weight in (1, 2, 3))
-
-        assert allocate([low, middle, high], room(etl=1)).taken == [high]
-
     def test_one_that_cannot_fit_does_not_hide_the_next(self) -> None:
         big, small = needs(2, weight=2), needs(1, weight=1)
 
@@ -35,21 +30,6 @@ class TestExamplesOfTheReference:
         low, middle, high = (needs(dag=dag, run=1, index=weight, weight=weight) for weight in (1, 2, 3))
 
         assert allocate([low, middle, high], room(etl=9)).taken == [high, middle]
-
-    def test_weight_beats_date(self) -> None:
-        older, newer = needs(weight=1, logical_at=1.0), needs(weight=2, logical_at=2.0)
-
-        assert allocate([older, newer], room(etl=1)).taken == [newer]
-
-    def test_of_equal_weight_the_older_date_goes_first_and_none_last(self) -> None:
-        undated, newer, older = needs(), needs(logical_at=2.0), needs(logical_at=1.0)
-
-        assert allocate([undated, newer, older], room(etl=2)).taken == [older, newer]
-
-    def test_of_equal_weight_and_date_the_lower_map_index_goes_first(self) -> None:
-        third, second = needs(map_index=2), needs(map_index=1)
-
-        assert allocate([third, second], room(etl=1)).taken == [second]
 
     def test_a_task_limit_counts_over_all_runs_and_opens_when_one_ends(self) -> None:
         dag, task = dag_room(), TaskRoom("load", per_dag=2)
@@ -99,12 +79,6 @@ class TestLimits:
 
         assert [c.key.run for c in grant.taken] == [1, 2]
         assert grant.refused[0][1] == ("task 'load': 1 of 1 instances active in this run (max_active_tis_per_dagrun)")
-
-    def test_a_limit_of_zero_lets_nothing_start(self) -> None:
-        assert allocate([needs(dag=dag_room(limit=0))], room(etl=9)).taken == []
-
-    def test_an_infinite_pool_never_refuses(self) -> None:
-        assert len(allocate([needs(1000) for _ in range(50)], room(etl=-1)).taken) == 50
 
     def test_async_and_plain_functions_have_slots_of_their_own(self) -> None:
         plain, waiting = [needs() for _ in range(2)], [needs(is_async=True) for _ in range(2)]

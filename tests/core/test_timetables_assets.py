@@ -11,7 +11,6 @@ from aiosched.core.assets.conditions import AllRequired, AnyRequired, AssetRequi
 from aiosched.core.timetables import (
     AssetOrTimeSchedule,
     AssetTriggeredTimetable,
-    ContinuousTimetable,
     CronTriggerTimetable,
     Restriction,
     condition_of,
@@ -100,9 +99,8 @@ def test_the_cron_of_asset_or_time_is_read_in_the_dags_zone() -> None:
     assert run.interval.start.hour == 5
 
 
-def test_asset_or_time_has_the_kind_and_the_limit_of_its_timetable() -> None:
+def test_asset_or_time_has_the_kind_of_its_timetable() -> None:
     assert is_trigger(AssetOrTimeSchedule(CronTriggerTimetable("@daily", "UTC"), A))
-    assert AssetOrTimeSchedule(ContinuousTimetable(), A).active_runs_limit == 1
 
 
 @pytest.mark.parametrize(

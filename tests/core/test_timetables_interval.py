@@ -23,7 +23,6 @@ from aiosched.core.timetables import (
     DeltaDataIntervalTimetable,
     NextRun,
     Restriction,
-    parse_schedule,
 )
 
 START = "2026-01-01T00:00"
@@ -406,11 +405,3 @@ def test_a_delta_stays_on_the_grid_of_its_start_date(seconds: int, start: int, l
     assert (run.interval.start - begin) % delta == timedelta(0)
     assert run.interval.end - run.interval.start == delta
     assert run.interval.end <= now < run.interval.end + delta or run.interval.start == begin
-
-
-def test_cron_strings_presets_and_deltas_are_interval_timetables() -> None:
-    """Section 34, decision 1."""
-    assert parse_schedule("@daily") == CronDataIntervalTimetable("@daily", "UTC")
-    assert parse_schedule("0 6 * * *", timezone="Asia/Tokyo") == CronDataIntervalTimetable("0 6 * * *", "Asia/Tokyo")
-    assert parse_schedule(HOUR) == DeltaDataIntervalTimetable(HOUR)
-    assert parse_schedule(MONTH) == DeltaDataIntervalTimetable(MONTH)

@@ -101,11 +101,6 @@ def test_continuous_ends_with_the_end_date() -> None:
     assert ask(continuous, end="01-09") is None
 
 
-def test_only_continuous_limits_active_runs() -> None:
-    assert continuous.active_runs_limit == 1
-    assert {t.active_runs_limit for t in (NullTimetable(), once, launches)} == {None}
-
-
 @pytest.mark.parametrize(
     ("given_", "expected"),
     [

@@ -179,12 +179,6 @@ def test_what_is_in_the_way_is_told_and_what_is_behind_it_is_taken(blocked: Cand
     assert reason in why
 
 
-def test_an_executor_without_slots_is_in_the_way_of_its_own_tasks() -> None:
-    grant = allocate([needs(), needs(is_async=True)], room(etl=9, plain=0, asynchronous=1))
-
-    assert [candidate.is_async for candidate in grant.taken] == [True]
-
-
 def test_what_is_taken_is_counted_everywhere() -> None:
     dag, limited, given = dag_room(), TaskRoom("t", per_dag=9), room(etl=5)
 

@@ -147,34 +147,7 @@ async def test_what_only_limits_block_is_scheduled_and_waits_for_its_slot(limite
         assert len(world.waiting()) == 1
 
 
-async def test_the_dates_of_a_logical_date_do_not_matter_to_an_instance_that_exists() -> None:
-    """A logical date in the future, or after the end date: who made the run has decided that (13.4)."""
-    async with World(now=NOW) as world:
-        world.add(DagSpec(dag_id="d", tasks=(TaskSpec(task_id="a", operator="X"),)))
-
-        run = world.trigger("d", logical_date=NOW + timedelta(days=400))
-        await world.run_until_idle()
-
-        assert world.states("d", run) == {"a": "success"}
-
-
 # -- switches ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("armed", "end"), [(True, "failed"), (False, "running")])
-def test_the_deadlock_test_writes_no_states_and_does_not_wait_for_times(armed: bool, end: str) -> None:
-    """Ours decides it from what waits for nothing at all: a retry that waits is something that will happen."""
-    stuck = task("b", "gone", trigger_rule="all_skipped")
-    waits = () if armed else (task("a", retries=3),)
-    board = board_of(
-        task("gone"), stuck, *waits, states={"gone": S.REMOVED, **({} if armed else {"a": "up_for_retry"})}
-    )
-    if not armed:
-        of(board, "a").next_at = NOW + timedelta(days=1)
-
-    begin(board)
-
-    assert (board.run.state, of(board, "b").state) == (end, S.NONE)
 
 
 def test_looking_writes_no_states() -> None:

@@ -1,6 +1,6 @@
 """What an executor's report does to the row of its task. Source: the semantics reference, sections 19.2, 19.3 and 19.4.
 
-Decision 17 of section 34 stands beside it: what was lost without a fault of the task's spends no retry.
+Which reports are taken from which state, and where each leads: test_refused_reports.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aiosched.core.graph.graph import Graph
 from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.values.messages import Deferral, Outcome, Report, RunInfo
-from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
+from aiosched.core.values.states import RunState, TaskState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -40,59 +40,12 @@ def report(board: Board, row: Instance, outcome: Outcome, **fields: Any) -> Repo
     return Report(**usual | fields)
 
 
-@pytest.mark.parametrize(
-    ("state", "outcome", "after"),
-    [
-        pytest.param(S.QUEUED, Outcome.STARTED, S.RUNNING, id="queued: begun"),
-        pytest.param(S.RUNNING, Outcome.STARTED, S.RUNNING, id="running: told again"),
-        pytest.param(S.RUNNING, Outcome.SUCCESS, S.SUCCESS, id="success"),
-        pytest.param(S.QUEUED, Outcome.SUCCESS, S.SUCCESS, id="over before its start was told"),
-        pytest.param(S.RUNNING, Outcome.SKIPPED, S.SKIPPED, id="skipped"),
-        pytest.param(S.RUNNING, Outcome.RESCHEDULED, S.UP_FOR_RESCHEDULE, id="rescheduled"),
-        pytest.param(S.RUNNING, Outcome.DEFERRED, S.DEFERRED, id="deferred"),
-        pytest.param(S.RUNNING, Outcome.FAILED, S.UP_FOR_RETRY, id="failed"),
-        pytest.param(S.QUEUED, Outcome.FAILED, S.UP_FOR_RETRY, id="queued: the transport broke"),
-        pytest.param(S.RUNNING, Outcome.LOST, S.NONE, id="lost (decision 17)"),
-        pytest.param(S.QUEUED, Outcome.LOST, S.NONE, id="queued: lost (decision 17)"),
-        pytest.param(S.QUEUED, Outcome.STUCK, S.SCHEDULED, id="queued: never begun (20.4)"),
-        pytest.param(S.RESTARTING, Outcome.SUCCESS, S.NONE, id="restarting and success"),
-        pytest.param(S.RESTARTING, Outcome.FAILED, S.UP_FOR_RETRY, id="restarting and failed"),
-    ],
-)
-def test_what_a_report_of_the_current_try_does(state: TaskState, outcome: Outcome, after: TaskState) -> None:
-    board, row = board_with(state)
-
-    assert board.apply(report(board, row, outcome), LATER)
-
-    assert (row.state, row.try_number) == (after, 2)
-
-
 def test_what_was_restarting_and_has_ended_well_has_all_its_retries_again() -> None:
     board, row = board_with(S.RESTARTING)
 
     board.apply(report(board, row, Outcome.SUCCESS), LATER)
 
     assert (row.state, row.max_tries) == (S.NONE, 4)  # try_number + retries
-
-
-@pytest.mark.parametrize("outcome", list(Outcome))
-@pytest.mark.parametrize("state", [state for state in S if state not in HOLDING_SLOT])
-def test_a_report_about_a_row_that_is_not_active_is_ignored(state: TaskState, outcome: Outcome) -> None:
-    """The normal end of something that was marked, cleared or reported before."""
-    board, row = board_with(state)
-
-    assert not board.apply(report(board, row, outcome), LATER)
-    assert row.state is state
-
-
-@pytest.mark.parametrize("outcome", list(Outcome))
-@pytest.mark.parametrize("number", [1, 3])
-def test_a_report_of_another_try_is_ignored(outcome: Outcome, number: int) -> None:
-    board, row = board_with(S.RUNNING)
-    of_other = board.key(row)._replace(try_number=number)
-
-    assert not board.apply(report(board, row, outcome, key=of_other), LATER)
-    assert (row.state, row.try_number) == (S.RUNNING, 2)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Fail-fast and run timeouts, for a task in any state. Source: the semantics reference, sections 22.5 and 21.1.
 
-How a fail-fast run ends is decision 13 (test_decisions.py).
+How a fail-fast run ends is decision 13 (test_decisions.py); retries set nothing off: tests/core/test_board_ends.py.
 """
 
 from __future__ import annotations
@@ -48,15 +48,6 @@ def test_after_a_final_failure_what_runs_fails_and_all_others_are_skipped(state:
     fail(board_with(bad, other), bad)
 
     assert (bad.state, other.state) == (S.FAILED, AFTER_FAIL_FAST.get(state, S.SKIPPED))
-
-
-def test_a_failure_that_is_retried_sets_nothing_off() -> None:
-    bad, other = one(0, S.RUNNING), one(1, S.RUNNING)
-    bad.max_tries = 1
-
-    fail(board_with(bad, other, retries=1), bad)
-
-    assert (bad.state, other.state) == (S.UP_FOR_RETRY, S.RUNNING)
 
 
 def test_a_failure_for_good_sets_it_off_whatever_retries_are_left() -> None:

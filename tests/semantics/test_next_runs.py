@@ -134,16 +134,6 @@ async def test_the_limit_is_looked_at_again_when_a_run_that_counts_is_finished(b
 # The conditions and the order: tests/core/test_run_creation.py.
 
 
-async def test_an_asset_condition_makes_a_dag_due_beside_its_dates() -> None:
-    async with World(now=START) as world:
-        world.add(daily(AssetOrTimeSchedule("@daily", Asset("news"))))
-
-        world.emit("news")
-        await world.run_for(MINUTE)
-
-        assert [run.run_type for run in world.runs("d")] == ["asset_triggered"]
-
-
 async def test_the_dag_that_is_due_longest_gets_its_run_first() -> None:
     async with World(now=START) as world:
         world.add(daily(dag_id="late", start_date=START - DAY), daily(dag_id="later", start_date=START - 2 * DAY))
@@ -250,18 +240,6 @@ async def test_a_logical_date_is_cut_to_whole_seconds() -> None:
         run = world.trigger("d", logical_date=START + timedelta(microseconds=999_999))
 
         assert world.run("d", run).logical_date == START
-
-
-async def test_a_run_after_to_come_delays_the_start() -> None:
-    async with World(now=START) as world:
-        world.add(daily(None))
-        run = world.trigger("d", run_after=START + HOUR)
-        await world.run_until(START + HOUR - timedelta(seconds=1))
-        before = world.run("d", run).state
-
-        await world.run_until_idle()
-
-        assert (before, world.run("d", run).start_date) == ("queued", START + HOUR)
 
 
 async def test_manual_runs_count_against_the_next_scheduled_ones() -> None:

@@ -54,6 +54,7 @@ def test_a_report_is_taken_from_an_attempt_that_is_under_way(state: TaskState, o
 
     expected = TAKEN.get(state, {}).get(outcome)
     assert (taken, of(board, "a").state) == (expected is not None, expected or state)
+    assert of(board, "a").try_number == 1
 
 
 @pytest.mark.parametrize("outcome", [*ENDS, Outcome.STARTED])

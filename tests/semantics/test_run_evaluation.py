@@ -1,6 +1,7 @@
 """How one run is evaluated. Source: the semantics reference, sections 9.1 to 9.5.
 
-Ours goes on until nothing more follows (9.3, "Expected here"), and looks at what has news only.
+Ours goes on until nothing more follows (9.3, "Expected here"), and looks at what has news only. The version that a run
+is read by (step 1): test_instances_of_a_run.py; timeouts: test_time_limits.py; empty tasks: tests/core/test_board.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from aiosched.core.graph.previous_run import EarlierRuns, StoredRun
 from aiosched.core.graph.spec import DagSpec, MappingSpec, TaskOutput, TaskSpec
 from aiosched.core.values.messages import Outcome, XComValue
 from aiosched.core.values.states import RunState, TaskState
-from aiosched.errors import Refused
 from aiosched.testing import World, defers, fails, never_ends, reschedules, succeeds
 from tests.semantics.boards import LATER, NOW, begin, board_of, of, report, states, task
 
@@ -29,29 +29,6 @@ def dag(*tasks: TaskSpec, **fields: Any) -> DagSpec:
 
 
 # -- 9.1 before -----------------------------------------------------------------------------------
-
-
-async def test_a_run_is_read_by_the_version_that_it_was_created_with() -> None:
-    """Step 1, and in place of step 4 decision 18."""
-    async with World(now=START) as world:
-        world.add(dag(task("a"), task("b", "a")))
-        old = world.trigger("d")
-
-        world.add(dag(task("other")))
-        await world.run_until_idle()
-
-        assert world.states("d", old) == {"a": "success", "b": "success"}
-
-
-async def test_a_run_over_its_timeout_is_not_evaluated_but_failed() -> None:
-    async with World(now=START) as world:
-        world.add(dag(task("a"), task("b"), dagrun_timeout=60.0))
-        world.script("d", "*", takes=MINUTE + timedelta(seconds=1))
-        run = world.trigger("d")
-
-        await world.run_until_idle()
-
-        assert (world.run("d", run).reason, world.states("d", run)) == ("timed_out", {"a": "skipped", "b": "skipped"})
 
 
 async def test_a_run_with_a_logical_date_to_come_waits_for_its_run_after_alone() -> None:
@@ -195,15 +172,6 @@ def test_a_ready_instance_is_scheduled_now_and_counts_its_try(state: TaskState, 
     assert board.effects.slots.ready == [one]
 
 
-def test_a_trivial_empty_task_never_waits_for_a_slot() -> None:
-    """Which tasks are trivial: tests/authoring/test_default_args.py."""
-    board = begin(board_of(task("a", is_empty=True)), LATER)
-
-    one = of(board, "a")
-    assert (one.state, one.try_number, one.start_date, one.end_date) == (S.SUCCESS, 1, LATER, LATER)
-    assert board.effects.slots.ready == []
-
-
 @pytest.mark.parametrize("state", sorted(set(S) - {S.NONE, S.UP_FOR_RETRY, S.UP_FOR_RESCHEDULE}))
 def test_nothing_else_becomes_scheduled_by_an_evaluation(state: TaskState) -> None:
     board = begin(board_of(task("a"), task("b"), states={"a": state, "b": S.RUNNING}))
@@ -341,15 +309,3 @@ def test_a_paused_run_neither_begins_nor_expands_nor_deadlocks() -> None:
         ("a", -1, "success"), ("b", -1, "success"), ("m", 0, "scheduled"), ("m", 1, "scheduled"), ("r", -1, "none"),
         ("s", -1, "scheduled"),
     ]  # fmt: skip
-
-
-async def test_a_paused_dag_takes_manual_runs_and_no_scheduled_ones() -> None:
-    async with World(now=START) as world:
-        world.add(dag(task("a")), paused=True)
-
-        run = world.trigger("d")
-        await world.run_for(MINUTE)
-
-        assert world.run("d", run).state == "queued"
-        with pytest.raises(Refused):
-            world.trigger("d", run_id=run)

@@ -1,4 +1,7 @@
-"""What a timetable is asked, its flags, and what `schedule=` means. Source: the semantics reference, section 11.1."""
+"""What a timetable is asked, its flags, and what `schedule=` means. Source: the semantics reference, section 11.1.
+
+The dates between which a DAG is scheduled, and what cannot be: tests/core/test_run_creation.py.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ import pytest
 from dateutil.relativedelta import relativedelta
 
 from aiosched import DAG, Asset
-from aiosched.core.creation.run_creation import check_schedule, compute_next, restriction_of
-from aiosched.core.graph.spec import DagSpec, ParamSpec, TaskSpec
+from aiosched.core.creation.run_creation import compute_next
+from aiosched.core.graph.spec import DagSpec, TaskSpec
 from aiosched.core.timetables import (
     PRESETS,
     AnyTimetable,
@@ -26,10 +29,9 @@ from aiosched.core.timetables import (
     MultipleCronTriggerTimetable,
     NullTimetable,
     OnceTimetable,
-    Restriction,
     parse_schedule,
 )
-from aiosched.errors import DagError, TimetableError
+from aiosched.errors import TimetableError
 from aiosched.testing import World
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -99,27 +101,6 @@ def test_the_presets() -> None:
     assert {name: PRESETS[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("cron", "ticks"),
-    [
-        ("30 6 * * *", ["01-01T06:30", "01-02T06:30"]),
-        ("30 6 * * * 15", ["01-01T06:30:15", "01-02T06:30:15"]),  # six fields: seconds last
-        ("0 0 13 * FRI", ["01-02T00:00", "01-09T00:00", "01-13T00:00", "01-16T00:00"]),  # both restricted: or
-        ("0 0 L * *", ["01-31T00:00", "02-28T00:00"]),
-    ],
-)
-def test_the_fields_of_a_cron_expression(cron: str, ticks: list[str]) -> None:
-    timetable, found = CronTriggerTimetable(cron, "UTC"), []
-    run = None
-    for _ in ticks:
-        last = None if run is None else run.interval
-        run = timetable.next_run(last=last, restriction=Restriction(START, None, catchup=True), now=START)
-        assert run is not None
-        found.append(run.run_after)
-
-    assert found == [datetime.fromisoformat(f"2026-{tick}").replace(tzinfo=UTC) for tick in ticks]
-
-
 AMSTERDAM = ZoneInfo("Europe/Amsterdam")
 
 
@@ -142,60 +123,6 @@ def test_a_cron_expression_is_read_in_the_zone_of_the_start_date(options: dict[s
 def task(name: str, first: int | None = None, final: int | None = None) -> TaskSpec:
     start, end = (None if number is None else START + number * DAY for number in (first, final))
     return TaskSpec(task_id=name, operator="X", start_date=start, end_date=end)
-
-
-def dag(*tasks: TaskSpec, first: int | None = None, final: int | None = None, **fields: Any) -> DagSpec:
-    start, end = (None if number is None else START + number * DAY for number in (first, final))
-    return DagSpec(dag_id="d", tasks=tasks, start_date=start, end_date=end, **fields)
-
-
-@pytest.mark.parametrize(
-    ("spec", "earliest", "latest"),
-    [
-        (dag(task("a"), first=3), 3, None),
-        (dag(task("a", 2), task("b", 5), first=3), 2, None),  # the minimum of all
-        (dag(task("a", 5), task("b")), 5, None),
-        (dag(task("a")), None, None),
-        (dag(task("a"), final=7), None, 7),
-        (dag(task("a", final=9), task("b"), final=7), None, 7),  # not every task has one: the DAG's
-        (dag(task("a", final=9), task("b", final=8), final=7), None, 9),  # every task has one: the maximum
-        (dag(task("a", final=5), task("b", final=6), final=7), None, 7),  # the DAG's included
-    ],
-)
-def test_the_dates_between_which_a_dag_is_scheduled(spec: DagSpec, earliest: int | None, latest: int | None) -> None:
-    found = restriction_of(spec)
-
-    assert (found.earliest, found.latest) == tuple(None if d is None else START + d * DAY for d in (earliest, latest))
-
-
-@pytest.mark.parametrize(
-    ("timetable", "latest", "last_run"),
-    [
-        (CronDataIntervalTimetable("@daily", "UTC"), START + 2 * DAY, START + 3 * DAY),  # starts on the last day
-        (CronTriggerTimetable("@daily", "UTC"), START + 2 * DAY, START + 2 * DAY),  # runs on the last day
-    ],
-)
-def test_the_end_is_inclusive_for_the_start_of_an_interval_and_for_the_instant_of_a_tick(
-    timetable: AnyTimetable, latest: datetime, last_run: datetime
-) -> None:
-    runs, last = [], None
-    restriction = Restriction(START, latest, catchup=True)
-    while (run := timetable.next_run(last=last, restriction=restriction, now=START + 9 * DAY)) is not None:
-        runs.append(run.run_after)
-        last = run.interval
-
-    assert runs[-1] == last_run
-
-
-CONTINUOUS = dag(task("a"), timetable=ContinuousTimetable(), max_active_runs=2)
-NO_START = dag(task("a"), timetable=parse_schedule("@daily"), catchup=True)
-NO_DEFAULT = dag(task("a"), timetable=parse_schedule("@daily"), params={"x": ParamSpec(required=True)})
-
-
-@pytest.mark.parametrize("spec", [CONTINUOUS, NO_START, NO_DEFAULT], ids=["continuous", "no start", "no default"])
-def test_some_dags_cannot_be_scheduled(spec: DagSpec) -> None:
-    with pytest.raises(DagError):
-        check_schedule(spec)
 
 
 async def test_a_timetable_that_breaks_means_no_run_and_the_others_go_on() -> None:

@@ -82,24 +82,8 @@ def test_inside_a_mapped_group_only_the_instances_of_the_same_index_count() -> N
     assert [(c.success, c.failed, total) for c, total, _ in found] == [(1, 0, 1), (1, 0, 1), (0, 1, 1), (1, 0, 1)]
 
 
-@pytest.mark.parametrize("done", range(4))
-def test_all_done_means_that_as_many_are_done_as_there_are(done: int) -> None:
-    ups = [task(f"up{n}") for n in range(3)]
-    given = {f"up{n}": S.FAILED if n < done else S.RUNNING for n in range(3)}
-    board = begin(board_of(*ups, task("a", *given, trigger_rule="all_done"), states=given))
-
-    assert (states(board)["a"] == "scheduled") is (done == 3)
-
-
 @pytest.mark.parametrize("rule", list(TriggerRule))
 def test_a_task_without_upstreams_is_runnable_by_every_rule(rule: TriggerRule) -> None:
     fields = {"is_teardown": True} if rule is TriggerRule.ALL_DONE_SETUP_SUCCESS else {}
 
     assert states(begin(board_of(task("a", trigger_rule=rule, **fields))))["a"] == "scheduled"
-
-
-@pytest.mark.parametrize("state", sorted(S))
-def test_always_looks_at_nothing(state: TaskState) -> None:
-    board = begin(board_of(task("up"), task("a", "up", trigger_rule="always"), task("b"), states={"up": state}))
-
-    assert states(board)["a"] == "scheduled"

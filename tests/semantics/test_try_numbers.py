@@ -106,14 +106,3 @@ async def test_a_lost_attempt_is_a_new_try_that_spends_no_retry() -> None:
 
         row = world.task("d", run, "a")
         assert (row.try_number, row.max_tries, row.losses) == (2, 3, 1)
-
-
-async def test_a_trivial_empty_task_succeeds_in_its_first_try() -> None:
-    async with World(now=START) as world:
-        world.add(DagSpec(dag_id="d", tasks=(TaskSpec(task_id="a", operator="EmptyOperator", is_empty=True),)))
-        run = world.trigger("d")
-
-        await world.run_until_idle()
-
-        row = world.task("d", run, "a")
-        assert (row.state, row.try_number, row.queued_at) == ("success", 1, None)
