@@ -36,6 +36,14 @@ async def fail(it: Running, run_id: str) -> None:
     await it.settled()
 
 
+async def first_failure(it: Running) -> None:
+    """A rule about failed runs, and r1 has failed: what follows from it is decided."""
+    await add_rule(it, AlertKind.RUN_FAILED)
+    await it.advance(1)
+    await fail(it, "r1")
+    await it.advance(30)
+
+
 async def succeed(it: Running, run_id: str) -> None:
     await it.trigger("sales", run_id)
     await it.finish("a", run_id=run_id)
@@ -81,10 +89,7 @@ async def peer_with_waiting_tasks(it: Running) -> AsyncIterator[None]:
 
 async def test_a_failed_run_is_said_once_until_the_dag_recovers(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
-        await add_rule(it, AlertKind.RUN_FAILED)
-        await it.advance(1)
-        await fail(it, "r1")
-        await it.advance(30)
+        await first_failure(it)
 
         message = await said(it)
         assert (message["message"], message["subject"], message["run_id"]) == ("opened", "sales", "r1")
@@ -120,19 +125,6 @@ async def test_an_alert_and_the_request_to_announce_it_are_stored_together_or_no
         assert (await said(it))["run_id"] == "r1"
 
 
-async def test_what_opens_in_quiet_hours_is_shown_at_once_and_said_when_they_end(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
-        await add_rule(it, AlertKind.RUN_FAILED, quiet_from="22:00", quiet_until="07:00")
-        await it.advance(1)
-        await fail(it, "r1")
-        await it.advance(30)
-
-        assert await shown(it) == [("sales", True, "opened", 0, False)]
-        assert it.executor.callbacks == {}
-        await it.advance(7 * 3600)
-        assert (await said(it))["run_id"] == "r1"
-
-
 async def test_what_is_silenced_opens_at_once_and_is_said_when_the_silence_ends_also_after_a_restart(
     dsn: str, clock: FakeClock
 ) -> None:
@@ -155,10 +147,7 @@ async def test_a_silence_that_is_ended_lets_go_what_is_open_and_one_of_an_alert_
     dsn: str, clock: FakeClock
 ) -> None:
     async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
-        await add_rule(it, AlertKind.RUN_FAILED)
-        await it.advance(1)
-        await fail(it, "r1")
-        await it.advance(30)
+        await first_failure(it)
         await end_delivery(it)
         ((number,),) = await it.fetch("SELECT id FROM alert")
         silence = await changes.silence(it.db, 7200.0, "we know", it.clock.now(), alert=number)
@@ -232,10 +221,7 @@ async def test_a_delivery_that_is_lost_with_its_worker_is_made_again(
     dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
-        await add_rule(it, AlertKind.RUN_FAILED)
-        await it.advance(1)
-        await fail(it, "r1")
-        await it.advance(30)
+        await first_failure(it)
         for _ in range(3):
             await end_delivery(it, Outcome.LOST, reason="worker killed")
         assert await it.fetch("SELECT 1 FROM callback_outbox WHERE given_up_at IS NOT NULL") != []
@@ -252,10 +238,7 @@ async def test_a_delivery_that_is_lost_with_its_worker_is_made_again(
 
 async def test_a_new_session_delivers_what_an_earlier_one_has_opened(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, SPEC, notifiers=NOTIFIERS) as it:
-        await add_rule(it, AlertKind.RUN_FAILED)
-        await it.advance(1)
-        await fail(it, "r1")
-        await it.advance(30)
+        await first_failure(it)
         await it.callback()
     async with running(dsn, clock, notifiers=NOTIFIERS) as it:
         assert (await said(it))["run_id"] == "r1"

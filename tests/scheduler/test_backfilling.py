@@ -12,7 +12,7 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import DagSpec, ParamSpec
 from aiosched.errors import NotFound, Refused
-from tests.scheduler.harness import NEW_YEAR, Running, ScriptedExecutor, chain, dag, running, succeeding, task
+from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
 
 DAY = timedelta(days=1)
 LATER = datetime(2026, 1, 20, 12, tzinfo=UTC)
@@ -70,46 +70,6 @@ async def test_all_runs_are_created_at_once_and_start_under_the_backfills_own_li
             ("backfill__2026-01-04T00:00:00+00:00", "backfill", 2, day(5)),
         ]
         await it.assert_consistent()
-
-
-async def test_runs_start_in_the_order_of_their_dates(dsn: str, late: FakeClock) -> None:
-    async with running(dsn, late, daily(), executor=ScriptedExecutor(late, script=succeeding)) as it:
-        await backfill(it, 3, 9, max_active_runs=1)
-        await it.settled()
-
-        dates = [
-            a.run.logical_date.day for a in it.executor.submitted if a.run.logical_date and a.run.logical_date.day < 10
-        ]
-        assert dates == [3, 4, 5, 6, 7, 8, 9]
-
-
-async def test_backwards_the_newest_date_comes_first(dsn: str, late: FakeClock) -> None:
-    async with running(dsn, late, daily(), executor=ScriptedExecutor(late, script=succeeding)) as it:
-        answer = await backfill(it, 3, 9, max_active_runs=1, backwards=True)
-        await it.settled()
-
-        dates = [
-            a.run.logical_date.day for a in it.executor.submitted if a.run.logical_date and a.run.logical_date.day < 10
-        ]
-        assert dates == [9, 8, 7, 6, 5, 4, 3]
-        assert answer["dates"][0]["logical_date"] == day(9).isoformat()
-
-
-async def test_only_intervals_that_have_ended_are_run(dsn: str, late: FakeClock) -> None:
-    async with running(dsn, late, daily()) as it:
-        await it.ask("pause", "d")
-        answer = await backfill(it, 18, 25, rerun="all", dry_run=True)
-
-        dates = [datetime.fromisoformat(date["logical_date"]).day for date in answer["dates"]]
-        assert dates == [18, 19]  # the interval of the 20th is not over
-
-
-async def test_dates_before_the_start_of_the_dag_and_of_its_tasks_are_run_too(dsn: str, late: FakeClock) -> None:
-    spec = daily(task("a"), task("young", start_date=day(15)), start_date=day(10))
-    async with running(dsn, late, spec) as it:
-        await backfill(it, 3, 4)
-
-        assert await it.states("backfill__2026-01-03T00:00:00+00:00") == {"a": "queued", "young": "queued"}
 
 
 EXISTING = {5: "success", 6: "failed", 7: "running"}
@@ -183,18 +143,6 @@ async def test_the_conf_is_that_of_every_run(dsn: str, late: FakeClock) -> None:
         assert (await it.attempt("a", "backfill__2026-01-03T00:00:00+00:00")).run.conf == {"x": 1}
 
 
-async def test_a_dry_run_creates_nothing(dsn: str, late: FakeClock) -> None:
-    async with running(dsn, late, daily()) as it:
-        before = await it.runs("d")
-
-        answer = await backfill(it, 3, 5, dry_run=True)
-
-        assert answer["id"] is None
-        assert len(answer["dates"]) == 3
-        assert await it.fetch("SELECT 1 FROM backfill") == []
-        assert await it.runs("d") == before
-
-
 # -- refused ------------------------------------------------------------------------------------
 
 
@@ -248,53 +196,7 @@ async def test_a_dag_has_one_unfinished_backfill(dsn: str, late: FakeClock) -> N
         assert (await backfill(it, 5, 6))["id"] > first["id"]
 
 
-# -- beside normal runs (14.3) -------------------------------------------------------------------
-
-
-async def test_normal_runs_and_those_of_a_backfill_do_not_use_up_each_others_limit(dsn: str, late: FakeClock) -> None:
-    async with running(dsn, late, daily(max_active_runs=1)) as it:
-        await it.finish_all()
-        await backfill(it, 3, 9, max_active_runs=1)
-        await it.trigger("d", "one")
-        await it.trigger("d", "two")
-
-        states = await it.runs("d")
-        assert (states["one"], states["two"]) == ("running", "queued")
-        assert list((await backfilled(it)).values()).count("running") == 1
-        await it.finish("a", run_id="one")
-        assert (await it.runs("d"))["two"] == "running"
-        assert list((await backfilled(it)).values()).count("running") == 1
-        await it.assert_consistent()
-
-
-async def test_a_scheduled_run_is_created_while_a_backfill_goes_on(dsn: str, late: FakeClock) -> None:
-    async with running(dsn, late, daily(max_active_runs=1)) as it:
-        await it.finish_all()
-        await backfill(it, 3, 9, max_active_runs=2)
-
-        await it.advance(24 * 3600)
-
-        assert (await it.runs("d"))["scheduled__2026-01-20T00:00:00+00:00"] == "running"
-        await it.assert_consistent()
-
-
 # -- pause, resume, cancel, the end ---------------------------------------------------------------
-
-
-async def test_a_paused_backfill_starts_nothing_and_goes_on_when_it_is_resumed(dsn: str, late: FakeClock) -> None:
-    async with running(dsn, late, daily()) as it:
-        number = (await backfill(it, 3, 5, max_active_runs=1))["id"]
-
-        await it.ask("backfill_pause", "d", id=number)
-        await it.finish("a", run_id="backfill__2026-01-03T00:00:00+00:00")
-
-        assert await backfilled(it) == {3: "success", 4: "queued", 5: "queued"}
-        assert not await completed(it)
-        await it.ask("backfill_resume", "d", id=number)
-        assert await backfilled(it) == {3: "success", 4: "running", 5: "queued"}
-        await it.finish_all()
-        assert await completed(it)
-        await it.assert_consistent()
 
 
 async def test_cancelling_fails_what_is_queued_and_lets_go_on_what_runs(dsn: str, late: FakeClock) -> None:
@@ -370,17 +272,6 @@ async def test_a_run_of_a_backfill_that_is_over_may_be_cleared(dsn: str, late: F
         await it.finish_all()
         assert await backfilled(it) == dict.fromkeys((3, 4, 5), "success")
         await it.assert_consistent()
-
-
-async def test_the_dags_pause_holds_its_backfill_back(dsn: str, late: FakeClock) -> None:
-    async with running(dsn, late, daily()) as it:
-        await it.ask("pause", "d")
-        await backfill(it, 3, 4)
-        assert await backfilled(it) == {3: "queued", 4: "queued"}
-
-        await it.ask("unpause", "d")
-
-        assert await backfilled(it) == {3: "running", 4: "running"}
 
 
 # -- restarts -----------------------------------------------------------------------------------

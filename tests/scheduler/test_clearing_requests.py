@@ -30,22 +30,6 @@ async def tries(it: Running, task_id: str, run_id: str = "r") -> tuple[int, int]
 # -- task instances of a finished run (28.2) ----------------------------------------------------
 
 
-@pytest.mark.parametrize(("retries", "max_tries"), [(0, 1), (2, 3)])
-async def test_a_clear_after_one_try_leaves_as_many_retries_as_at_first(
-    dsn: str, clock: FakeClock, retries: int, max_tries: int
-) -> None:
-    async with running(dsn, clock, dag("d", task("a", retries=retries))) as it:
-        await finished_run(it)
-
-        await it.ask("clear", "d", run_ids=["r"])
-
-        assert await tries(it, "a") == (2, max_tries)
-        assert (await it.attempt("a")).key.try_number == 2
-        await it.finish("a")
-        assert await it.runs("d") == {"r": "success"}
-        await it.assert_consistent()
-
-
 @pytest.mark.parametrize(
     ("ending", "state"), [("succeed", "success"), ("fail", "failed"), ("skip", "skipped")], ids=str
 )
@@ -60,17 +44,6 @@ async def test_of_a_cleared_try_a_row_of_history_remains(dsn: str, clock: FakeCl
         history = await it.fetch("SELECT try_number, state FROM task_try")
         assert list(map(tuple, history)) == [(1, state)]
         await it.assert_consistent()
-
-
-async def test_clearing_one_task_does_not_clear_what_is_behind_it(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, chain("d", 3)) as it:
-        await finished_run(it)
-
-        await it.ask("clear", "d", run_ids=["r"], task_ids=["t1"])
-        await it.finish("t1")
-
-        assert [await tries(it, t) for t in ("t0", "t1", "t2")] == [(1, 0), (2, 1), (1, 0)]
-        assert await it.runs("d") == {"r": "success"}
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["the run is running", "the run is over"])
@@ -172,24 +145,6 @@ async def test_the_answer_tells_what_was_there_before(dsn: str, clock: FakeClock
         ]
 
 
-async def test_setups_and_teardowns_that_belong_to_a_task_are_cleared_with_it(dsn: str, clock: FakeClock) -> None:
-    spec = dag(
-        "d",
-        task("setup", is_setup=True),
-        task("work", after="setup"),
-        task("clean", after=("setup", "work"), is_teardown=True, trigger_rule="all_done_setup_success"),
-        task("other"),
-    )
-    async with running(dsn, clock, spec) as it:
-        await finished_run(it)
-
-        await it.ask("clear", "d", run_ids=["r"], task_ids=["work"])
-        await it.finish("setup", "work", "clean")
-
-        assert [a.task_id for a in it.executor.submitted if a.key.try_number == 2] == ["setup", "work", "clean"]
-        assert await it.runs("d") == {"r": "success"}
-
-
 async def test_a_range_of_dates_means_the_runs_in_it_ends_included(dsn: str, clock: FakeClock) -> None:
     spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True)
     async with running(dsn, clock, spec, executor=ScriptedExecutor(clock, script=succeeding)) as it:
@@ -226,6 +181,7 @@ async def test_a_new_try_begins_without_the_values_of_the_old_one(dsn: str, cloc
         ({"run_ids": ["r"], "task_ids": ["ab"]}, Refused, "no task or task group 'ab'"),
         ({"run_ids": ["r"], "pattern": "("}, Refused, "'\\(' cannot be used: missing"),
         ({"from": "yesterday"}, Refused, "unusable arguments"),
+        ({"run_ids": ["r"], "from": "2026-01-01T00:00:00Z"}, Refused, r"names runs \(--run\) and dates .*: give one"),
     ],
     ids=str,
 )
@@ -311,36 +267,6 @@ async def test_clearing_a_running_run_leaves_its_state_and_start(dsn: str, clock
         await it.assert_consistent()
 
 
-async def test_after_clearing_three_runs_of_a_dag_that_runs_one_at_a_time_exactly_one_starts(
-    dsn: str, clock: FakeClock
-) -> None:
-    async with running(dsn, clock, dag("d", max_active_runs=1)) as it:
-        for run_id in ("r1", "r2", "r3"):
-            await finished_run(it, run_id=run_id)
-
-        await it.ask("clear", "d")
-
-        assert await it.runs("d") == {"r1": "running", "r2": "queued", "r3": "queued"}
-        await it.assert_consistent()
-        await it.finish("a")
-        assert await it.runs("d") == {"r1": "success", "r2": "running", "r3": "queued"}
-        await it.finish_all()
-        assert set((await it.runs("d")).values()) == {"success"}
-
-
-async def test_a_queued_run_can_be_cleared_and_waits_on(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", max_active_runs=1)) as it:
-        await it.trigger("d", "r1")
-        await it.trigger("d", "r2")
-
-        assert (await it.ask("clear", "d", run_ids=["r2"]))["count"] == 1
-
-        assert await it.runs("d") == {"r1": "running", "r2": "queued"}
-        await it.finish_all()
-        assert await it.runs("d") == {"r1": "success", "r2": "success"}
-        assert await tries(it, "a", "r2") == (1, 0)
-
-
 async def test_one_request_may_mean_finished_queued_and_running_runs(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", max_active_runs=1)) as it:
         await finished_run(it, run_id="over")
@@ -408,13 +334,3 @@ async def test_a_clear_that_prevents_running_is_refused_before_anything_has_chan
         await it.finish_all()
         assert await it.runs("d") == {"over": "success", "runs": "success"}
         await it.assert_consistent()
-
-
-@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
-@pytest.mark.parametrize("date", ["from", "to"])
-async def test_runs_are_named_or_chosen_by_their_dates(dsn: str, clock: FakeClock, date: str, dry_run: bool) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "r")
-
-        with pytest.raises(Refused, match=r"names runs \(--run\) and dates \(--from, --to\): give one of the two"):
-            await it.ask("clear", "d", run_ids=["r"], dry_run=dry_run, **{date: "2026-01-01T00:00:00Z"})

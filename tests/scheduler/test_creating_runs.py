@@ -39,16 +39,6 @@ async def test_catchup_creates_contiguous_intervals_up_to_max_active_runs_and_go
         await it.assert_consistent()
 
 
-async def test_without_catchup_only_the_latest_interval_is_run(dsn: str, clock: FakeClock) -> None:
-    clock.advance(5.5 * 3600)
-    async with running(dsn, clock, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=False)) as it:
-        assert await it.dates("d") == hours(4)
-
-        await it.advance(1800)
-
-        assert await it.dates("d") == hours(4, 5)
-
-
 async def test_a_herd_of_due_runs_is_created_in_transactions_of_so_many_at_most(dsn: str, clock: FakeClock) -> None:
     herd = [dag(f"d{number}", schedule=HOUR, start_date=NEW_YEAR, catchup=True) for number in range(8)]
     clock.advance(2 * 3600)
@@ -106,27 +96,6 @@ async def test_continuous_has_one_active_run_and_the_next_begins_where_it_ended(
         assert rows[0][1] == rows[1][0]
 
 
-async def test_no_run_before_the_start_date_and_none_after_the_end_date(dsn: str, clock: FakeClock) -> None:
-    start, end = NEW_YEAR + 2 * HOUR, NEW_YEAR + 4 * HOUR
-    spec = dag("d", schedule=HOUR, start_date=start, end_date=end, catchup=True)
-    async with running(dsn, clock, spec) as it:
-        await it.advance(10 * 3600)
-        await it.finish_all()
-
-        assert await it.dates("d") == hours(2, 3, 4)
-
-
-async def test_a_task_outside_its_own_dates_has_no_instance(dsn: str, clock: FakeClock) -> None:
-    late = task("late", start_date=NEW_YEAR + HOUR)
-    spec = dag("d", task("a"), late, schedule=HOUR, start_date=NEW_YEAR, catchup=True)
-    clock.advance(2 * 3600)
-    async with running(dsn, clock, spec) as it:
-        await it.finish_all()
-
-        assert await it.states(f"scheduled__{NEW_YEAR.isoformat()}") == {"a": "success"}
-        assert await it.states(f"scheduled__{(NEW_YEAR + HOUR).isoformat()}") == {"a": "success", "late": "success"}
-
-
 async def test_a_dag_that_comes_while_the_scheduler_lives_is_scheduled(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock) as it:
         clock.advance(3600)
@@ -176,69 +145,7 @@ async def test_a_new_schedule_counts_from_now_on(dsn: str, clock: FakeClock) -> 
         assert await it.dates("d") == hours(0, 1)
 
 
-async def test_live_limits_of_a_new_version_act_at_once(dsn: str, clock: FakeClock) -> None:
-    spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=1)
-    clock.advance(3 * 3600)
-    async with running(dsn, clock, spec) as it:
-        assert len(await it.runs("d")) == 1
-
-        await it.register(dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=3))
-
-        assert await it.dates("d") == hours(0, 1, 2)
-
-
 # -- pause ------------------------------------------------------------------------------------
-
-
-async def test_a_paused_dag_gets_no_runs_and_unpaused_it_goes_on(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True)) as it:
-        await it.ask("pause", "d")
-        await it.advance(2 * 3600)
-        assert await it.runs("d") == {}
-
-        await it.ask("unpause", "d")
-
-        assert await it.dates("d") == hours(0, 1)
-
-
-async def test_in_a_paused_dag_what_runs_goes_on_and_the_next_tasks_wait_for_the_unpause(
-    dsn: str, clock: FakeClock
-) -> None:
-    async with running(dsn, clock, chain("d", 2)) as it:
-        await it.trigger("d", "r")
-        await it.ask("pause", "d")
-        await it.finish("t0")
-        assert it.executor.find("t1") is None
-        assert (await it.states("r"))["t0"] == "success"
-        await it.assert_consistent()
-
-        await it.ask("unpause", "d")
-        await it.finish("t1")
-
-        assert await it.runs("d") == {"r": "success"}
-
-
-async def test_a_pause_holds_over_a_restart(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, chain("d", 2)) as it:
-        await it.trigger("d", "r")
-        await it.ask("pause", "d")
-        await it.finish("t0")
-
-    async with running(dsn, clock) as it:
-        assert it.executor.submitted == []
-        await it.ask("unpause", "d")
-        await it.finish("t1")
-
-        assert await it.runs("d") == {"r": "success"}
-
-
-async def test_the_last_task_of_a_paused_dag_ends_its_run(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "r")
-        await it.ask("pause", "d")
-        await it.finish("a")
-
-        assert await it.runs("d") == {"r": "success"}
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["held", "restarted"])
@@ -273,19 +180,6 @@ async def test_nothing_of_a_paused_dag_changes_but_what_runs(dsn: str, clock: Fa
         await it.assert_consistent()
 
 
-async def test_tasks_that_wait_for_a_slot_are_held_back_by_a_pause(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", task("a"), task("b")), parallelism=1) as it:
-        await it.trigger("d", "r")
-        await it.ask("pause", "d")
-        await it.finish(it.executor.order()[0])
-        assert not it.executor.running
-        await it.assert_consistent()
-
-        await it.ask("unpause", "d")
-
-        assert len(it.executor.running) == 1
-
-
 async def test_looking_at_a_run_to_come_again_and_again_costs_no_memory(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "later", run_after=NEW_YEAR + 30 * HOUR)
@@ -301,18 +195,6 @@ async def test_looking_at_a_run_to_come_again_and_again_costs_no_memory(dsn: str
         assert len(it.session.cache.work.due_runs) == before == 1
         await it.advance(30 * 3600)
         assert await it.runs("d") == {"later": "running"}
-
-
-async def test_a_manual_run_of_a_paused_dag_waits(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.ask("pause", "d")
-        await it.trigger("d", "r")
-        assert await it.runs("d") == {"r": "queued"}
-
-        await it.ask("unpause", "d")
-        await it.finish("a")
-
-        assert await it.runs("d") == {"r": "success"}
 
 
 async def test_a_trigger_may_unpause(dsn: str, clock: FakeClock) -> None:
@@ -338,43 +220,6 @@ async def test_a_manual_run_has_the_conf_run_id_and_date_that_were_given(dsn: st
         assert (run.run_id, run.run_type, run.conf) == ("mine", "manual", {"x": [1, "ü"]})
         assert run.logical_date == datetime(2031, 5, 1, 12, tzinfo=UTC)  # in the future, and it starts all the same
         assert run.start_date == NEW_YEAR
-
-
-async def test_a_manual_run_without_a_date_has_none_and_a_run_id_of_its_own(dsn: str, clock: FakeClock) -> None:
-    """Section 34, decisions 5 and 8."""
-    async with running(dsn, clock, dag("d")) as it:
-        first, second = await it.trigger("d"), await it.trigger("d")
-
-        assert first.run_id != second.run_id
-        assert first.run_id.startswith(f"manual__{NEW_YEAR.isoformat()}_")
-        assert await it.dates("d") == [None, None]
-
-
-@pytest.mark.parametrize("same", [{"run_id": "r"}, {"logical_date": NEW_YEAR}])
-async def test_a_second_run_with_the_same_id_or_date_is_refused(
-    dsn: str, clock: FakeClock, same: dict[str, object]
-) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "r", logical_date=NEW_YEAR)
-
-        with pytest.raises(Refused, match="already"):
-            await it.scheduler.trigger("d", **same)  # type: ignore[call-overload]
-
-        assert await it.runs("d") == {"r": "running"}
-
-
-async def test_a_manual_run_waits_until_its_run_after(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "later", run_after=NEW_YEAR + HOUR)
-        await it.advance(3599)
-        assert await it.runs("d") == {"later": "queued"}
-
-        await it.advance(1)
-
-        assert await it.runs("d") == {"later": "running"}
-        (row,) = await it.fetch("SELECT queued_at, start_date FROM dag_run")
-        assert tuple(row) == (NEW_YEAR, NEW_YEAR + HOUR)
-        await it.assert_consistent()
 
 
 async def test_a_run_that_waits_for_its_run_after_survives_a_restart(dsn: str, clock: FakeClock) -> None:
@@ -407,44 +252,6 @@ async def test_a_manual_run_on_the_next_logical_date_takes_its_place(dsn: str, c
 
         assert await it.dates("d") == hours(0, 1)
         assert list(await it.runs("d")) == ["mine", f"scheduled__{(NEW_YEAR + HOUR).isoformat()}"]
-
-
-async def test_manual_runs_wait_for_max_active_runs_and_count_against_scheduled_ones(
-    dsn: str, clock: FakeClock
-) -> None:
-    spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=1)
-    async with running(dsn, clock, spec) as it:
-        await it.trigger("d", "first")
-        await it.trigger("d", "second")
-        assert await it.runs("d") == {"first": "running", "second": "queued"}
-        await it.advance(3600)
-        assert len(await it.runs("d")) == 2
-
-        await it.finish("a", run_id="first")
-        assert (await it.runs("d"))["second"] == "running"
-        await it.finish("a", run_id="second")
-
-        assert await it.dates("d") == [NEW_YEAR, None, None]
-        await it.assert_consistent()
-
-
-async def test_queued_runs_start_by_run_after(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", max_active_runs=1)) as it:
-        await it.trigger("d", "first")
-        await it.trigger("d", "late", run_after=NEW_YEAR + 2 * HOUR)
-        await it.trigger("d", "early", run_after=NEW_YEAR + HOUR)
-        await it.advance(3 * 3600)
-
-        await it.finish("a")
-
-        assert await it.runs("d") == {"first": "success", "late": "queued", "early": "running"}
-
-
-@pytest.mark.parametrize("run_id", ["scheduled__mine", "with space", "x" * 251])
-async def test_a_run_id_that_may_not_be_is_refused(dsn: str, clock: FakeClock, run_id: str) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        with pytest.raises(Refused, match="run id"):
-            await it.scheduler.trigger("d", run_id=run_id)
 
 
 async def test_a_dag_that_does_not_exist_cannot_be_triggered(dsn: str, clock: FakeClock) -> None:

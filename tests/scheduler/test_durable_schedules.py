@@ -108,18 +108,6 @@ async def test_it_is_paused_changed_and_removed(it: Running) -> None:
             await verb("d", "n")
 
 
-async def test_a_paused_dag_has_none_and_afterwards_the_last_or_with_catchup_each(it: Running) -> None:
-    for name, catchup in (("last", False), ("each", True)):
-        await it.scheduler.schedule("d", name, every=3600, start=NEW_YEAR + HOUR, catchup=catchup)
-    await it.scheduler.pause("d")
-    await it.advance(3 * 3600)
-    assert await it.runs("d") == {}
-    await it.scheduler.unpause("d")
-    await it.settled()
-
-    assert set(await it.runs("d")) == runs_at("last", 3) | runs_at("each", 1, 2, 3)
-
-
 async def test_it_goes_on_after_a_restart_and_what_was_missed_is_caught_up_with(
     dsn: str, db: Database, clock: FakeClock
 ) -> None:

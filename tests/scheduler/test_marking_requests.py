@@ -53,22 +53,6 @@ async def test_marking_a_failed_task_success_clears_what_had_failed_behind_it(ds
         await it.assert_consistent()
 
 
-async def test_marking_the_last_task_success_leaves_the_run_failed(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, chain("d", 2)) as it:
-        await it.trigger("d", "r")
-        await it.finish("t0")
-        it.executor.fail(await it.attempt("t1"))
-        await it.settled()
-
-        await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["t1"], state="success")
-
-        assert await it.states("r") == {"t0": "success", "t1": "success"}
-        assert await it.runs("d") == {"r": "failed"}
-        await it.ask("mark_run", "d", run_id="r", state="success")
-        assert await it.runs("d") == {"r": "success"}
-        await it.assert_consistent()
-
-
 @pytest.mark.parametrize(
     ("mark", "behind", "run"),
     [
@@ -114,33 +98,6 @@ async def test_a_task_that_is_marked_while_it_waits_for_a_slot_is_not_run(
         await it.assert_consistent()
 
 
-async def test_a_mark_that_is_there_already_changes_nothing(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "r")
-        await it.finish("a")
-        before = await it.instances("r")
-
-        await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["a"], state="success")
-
-        assert await it.instances("r") == before
-        assert await it.runs("d") == {"r": "success"}
-
-
-async def test_marking_with_upstream_and_downstream(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, chain("d", 3)) as it:
-        await it.trigger("d", "r")
-
-        for direction in ("upstream", "downstream"):
-            args = {"run_ids": ["r"], "task_ids": ["t1"], "state": "success", "dry_run": True, direction: True}
-            answer = await it.ask("mark_tasks", "d", **args)
-            expected = ["t0", "t1"] if direction == "upstream" else ["t1", "t2"]
-            assert [one["task_id"] for one in answer["instances"]] == expected
-        await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["t1"], state="success", downstream=True, upstream=True)
-
-        assert await it.runs("d") == {"r": "success"}
-        await it.assert_consistent()
-
-
 async def test_marking_with_past_and_future_reaches_stored_and_running_runs(dsn: str, clock: FakeClock) -> None:
     """Two runs are over, one runs, one waits for it, and one has no date."""
     async with running(dsn, clock, dag("d", task("a"), task("b", after="a"), max_active_runs=1)) as it:
@@ -170,15 +127,6 @@ async def test_marking_with_past_and_future_reaches_stored_and_running_runs(dsn:
         await it.assert_consistent()
 
 
-@pytest.mark.parametrize("state", ["running", "queued", "none", "removed"])
-async def test_a_state_that_a_task_cannot_be_marked_with_is_refused(dsn: str, clock: FakeClock, state: str) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "r")
-
-        with pytest.raises(Refused, match=r"use success, failed or skipped|unusable"):
-            await it.ask("mark_tasks", "d", run_ids=["r"], task_ids=["a"], state=state)
-
-
 # -- runs (28.5) --------------------------------------------------------------------------------
 
 
@@ -206,31 +154,6 @@ async def test_marking_a_run_gives_what_runs_its_state_and_skips_what_waits(
         }
         assert await it.runs("d") == {"r": mark}
         assert not it.executor.running
-        await it.assert_consistent()
-
-
-@pytest.mark.parametrize("mark", ["success", "failed"])
-async def test_unfinished_teardowns_still_run_and_then_the_run_has_its_state(
-    dsn: str, clock: FakeClock, mark: str
-) -> None:
-    spec = dag(
-        "d",
-        task("setup", is_setup=True),
-        task("work", after="setup"),
-        task("clean", after=("setup", "work"), is_teardown=True, trigger_rule="all_done_setup_success"),
-    )
-    async with running(dsn, clock, spec) as it:
-        await it.trigger("d", "r")
-        await it.finish("setup")
-        it.executor.start_running(await it.attempt("work"))
-        await it.settled()
-
-        await it.ask("mark_run", "d", run_id="r", state=mark)
-
-        assert await it.runs("d") == {"r": "running"}
-        assert (await it.states("r"))["work"] == mark
-        await it.finish("clean")
-        assert await it.runs("d") == {"r": mark}
         await it.assert_consistent()
 
 
@@ -273,17 +196,6 @@ async def test_a_queued_run_can_be_marked_and_makes_room(dsn: str, clock: FakeCl
         assert await it.states("later") == {"a": "skipped"}
         assert await it.dates("d") == [NEW_YEAR, None]
         await it.assert_consistent()
-
-
-async def test_marking_runs_no_callbacks(dsn: str, clock: FakeClock) -> None:
-    spec = dag("d", task("a", has_failure_callback=True), has_success_callback=True, has_failure_callback=True)
-    async with running(dsn, clock, spec) as it:
-        await it.trigger("d", "r")
-        await it.attempt("a")
-
-        await it.ask("mark_run", "d", run_id="r", state="failed")
-
-        assert await it.fetch("SELECT kind FROM callback_outbox") == []
 
 
 @pytest.mark.parametrize(

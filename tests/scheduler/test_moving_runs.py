@@ -13,7 +13,6 @@ from aiosched.clock import FakeClock
 from aiosched.core.graph.spec import AssetRef, LiteralLength, MappingSpec, TaskSpec
 from aiosched.core.values.messages import AssetTouch, Outcome
 from aiosched.db.queries.asset_queries import events_of
-from aiosched.errors import Refused
 from tests.scheduler.harness import NEW_YEAR, Running, chain, dag, running, task
 
 
@@ -38,17 +37,6 @@ async def values(it: Running) -> dict[str, str]:
 async def version(it: Running) -> int:
     (row,) = await it.fetch("SELECT v.number FROM dag_run AS r JOIN dag_version AS v ON v.id = r.version_id")
     return int(row["number"])
-
-
-async def test_without_the_option_a_cleared_run_stays_with_its_version(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", task("a"), task("b", after="a"))) as it:
-        await two_versions(it, task("a"), task("c", after="a"))
-
-        await it.ask("clear", "d", run_ids=["r"])
-        await it.finish_all()
-
-        assert await it.states("r") == {"a": "success", "b": "success"}
-        assert await version(it) == 1
 
 
 async def test_rows_tries_and_values_follow_their_tasks_to_new_places(dsn: str, clock: FakeClock) -> None:
@@ -102,20 +90,6 @@ async def test_asset_events_follow_their_tasks_and_outlive_those_that_are_gone(d
             events = {event.name: event.task_id for event in await events_of(conn, limit=9)}
         assert events == {"of_a": "a", "of_b": "b", "of_gone": None}
         await it.finish_all()
-
-
-async def test_a_run_in_which_nothing_is_selected_stays_as_it_is(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", task("a"), task("old", after="a"))) as it:
-        await two_versions(it, task("a"), task("b", after="a"))
-        before = await values(it)
-
-        for dry_run in (True, False):
-            answer = await it.ask("clear", "d", only_failed=True, newest_version=True, dry_run=dry_run)
-            assert (answer["count"], answer["runs"]) == (0, [])
-
-        assert await it.states("r") == {"a": "success", "old": "success"}
-        assert (await values(it), await version(it), await it.runs("d")) == (before, 1, {"r": "success"})
-        await it.assert_consistent()
 
 
 async def test_a_new_task_that_is_named_runs_in_a_run_of_an_older_version(dsn: str, clock: FakeClock) -> None:
@@ -182,37 +156,6 @@ async def test_a_queued_run_is_moved_too(dsn: str, clock: FakeClock) -> None:
 
         assert await it.runs("d") == {"r": "success"}
         assert await version(it) == 2
-        await it.assert_consistent()
-
-
-@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
-async def test_a_running_run_is_not_moved(dsn: str, clock: FakeClock, dry_run: bool) -> None:
-    async with running(dsn, clock, chain("d", 2)) as it:
-        await it.trigger("d", "r")
-        await it.register(chain("d", 3))
-
-        with pytest.raises(Refused, match="'r' is running, so it cannot be moved to the newest version"):
-            await it.ask("clear", "d", run_ids=["r"], newest_version=True, dry_run=dry_run)
-
-        await it.finish_all()
-        assert await it.runs("d") == {"r": "success"}
-        assert await version(it) == 1
-
-
-async def test_a_running_run_in_which_nothing_is_selected_is_left_alone(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, chain("d", 2)) as it:
-        await it.trigger("d", "bad")
-        it.executor.fail(await it.attempt("t0"))
-        await it.settled()
-        await it.trigger("d", "r")
-        await it.register(chain("d", 3))
-
-        answer = await it.ask("clear", "d", only_failed=True, newest_version=True)
-
-        assert answer["runs"] == ["bad"]
-        await it.finish_all()
-        assert await it.states("r") == {"t0": "success", "t1": "success"}
-        assert await it.states("bad") == {"t0": "success", "t1": "success", "t2": "success"}
         await it.assert_consistent()
 
 

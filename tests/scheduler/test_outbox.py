@@ -66,21 +66,6 @@ async def test_a_success_asks_once_and_shows_the_successful_task_that_ended_last
         await it.assert_consistent()
 
 
-async def test_a_failure_shows_the_failed_task_that_ended_last(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", task("a"), task("b"), task("c"), **CALLBACKS)) as it:
-        await it.trigger("d", "r")
-        it.executor.fail(await it.attempt("b"))
-        await it.advance(1)
-        it.executor.fail(await it.attempt("a"))
-        await it.advance(1)
-        await it.finish("c")
-
-        callback = await call(it)
-
-        assert (callback.kind, callback.reason, callback.task_id) == ("dag_failure", "task_failure", "a")
-        assert callback.try_number == 1
-
-
 async def test_a_timed_out_run_shows_the_unfinished_task_that_started_last(dsn: str, clock: FakeClock) -> None:
     spec = dag("d", task("a"), task("b"), task("c", after="a"), dagrun_timeout=60.0, **CALLBACKS)
     async with running(dsn, clock, spec) as it:
@@ -93,41 +78,6 @@ async def test_a_timed_out_run_shows_the_unfinished_task_that_started_last(dsn: 
         callback = await call(it)
 
         assert (callback.kind, callback.reason, callback.task_id) == ("dag_failure", "timed_out", "a")
-
-
-async def test_a_success_without_a_successful_task_shows_none(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", **CALLBACKS)) as it:
-        await it.trigger("d", "r")
-        it.executor.skip(await it.attempt("a"))
-
-        assert (await call(it)).task_id is None
-
-
-async def test_a_dag_without_callbacks_asks_for_none(dsn: str, clock: FakeClock) -> None:
-    specs = dag("failing", has_success_callback=True), dag("succeeding", has_failure_callback=True)
-    async with running(dsn, clock, *specs) as it:
-        await it.trigger("failing", "r")
-        it.executor.fail(await it.attempt("a"))
-        await it.settled()
-        await it.trigger("succeeding", "r")
-        await it.finish("a")
-
-        assert it.executor.without_slot == []
-        assert await outbox(it) == []
-
-
-async def test_a_run_that_a_user_ends_asks_for_no_callback(dsn: str, clock: FakeClock) -> None:
-    spec = dag("d", task("a", has_failure_callback=True, has_retry_callback=True), **CALLBACKS)
-    async with running(dsn, clock, spec) as it:
-        await it.trigger("d", "cancelled")
-        await it.ask("cancel_run", "d", run_id="cancelled")
-        for state in ("success", "failed"):
-            await it.trigger("d", state)
-            await it.ask("mark_run", "d", run_id=state, state=state)
-
-        assert set((await it.runs("d")).values()) == {"failed", "success"}
-        assert it.executor.without_slot == []
-        assert await outbox(it) == []
 
 
 async def test_the_request_is_stored_in_the_commit_that_ends_the_run(dsn: str, clock: FakeClock) -> None:

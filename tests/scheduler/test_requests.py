@@ -22,7 +22,8 @@ from aiosched.scheduler.requests import inbox as applying
 from aiosched.scheduler.session.session import Session
 from tests.db.waiting import until_true
 from tests.patience import PATIENCE
-from tests.scheduler.harness import NEW_YEAR, ScriptedExecutor, chain, dag, register, running, task
+from tests.scheduler.harness import NEW_YEAR, chain, dag, register, running, task
+from tests.scheduler.scripted_executor import DeafExecutor
 
 HOUR = timedelta(hours=1)
 OF_SCHEDULERS = (
@@ -131,19 +132,6 @@ async def test_a_request_for_a_changed_dag_gets_the_new_version_even_if_reading_
         assert [row["task"] for row in await it.fetch(query)] == ["new"]
 
 
-async def test_a_dag_that_takes_no_manual_runs_refuses_them_and_stays_paused(dsn: str, clock: FakeClock) -> None:
-    """The DAG's allowed_run_types: the semantics reference, section 29.1."""
-    spec = dag("d", schedule="@daily", start_date=NEW_YEAR, allowed_run_types=("backfill",))
-    async with running(dsn, clock, spec) as it:
-        await it.ask("pause", "d")
-
-        with pytest.raises(Refused, match="takes no manual runs"):
-            await it.ask("trigger", "d", unpause=True)
-
-        assert [row["is_paused"] for row in await it.fetch("SELECT is_paused FROM dag")] == [True]
-        assert await it.runs("d") == {}
-
-
 @pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize(
     "wrong",
@@ -169,19 +157,6 @@ async def test_a_trigger_that_is_refused_leaves_the_dag_paused(
 
         assert [row["is_paused"] for row in await it.fetch("SELECT is_paused FROM dag")] == [True]
         assert it.session.cache.dags["d"].row.is_paused
-
-
-async def test_a_dag_that_takes_no_scheduled_runs_has_no_next_one(dsn: str, clock: FakeClock) -> None:
-    spec = dag("d", schedule="@hourly", start_date=NEW_YEAR, allowed_run_types=("manual",))
-    async with running(dsn, clock, spec) as it:
-        await it.advance(3 * 3600)
-
-        assert await it.runs("d") == {}
-        why = await it.scheduler.why("d")
-        assert "its allowed_run_types leave out 'scheduled'" in why.summary
-        await it.trigger("d", "r")
-        await it.finish_all()
-        assert await it.runs("d") == {"r": "success"}
 
 
 async def test_a_request_that_nobody_knows_is_refused_and_says_what_is_known(dsn: str, clock: FakeClock) -> None:
@@ -328,25 +303,6 @@ async def test_cancelling_twice_is_answered_twice(dsn: str, clock: FakeClock) ->
             assert await it.ask("cancel_run", "d", run_id="r") == {"run_id": "r"}
 
 
-async def test_the_teardown_of_a_cancelled_run_starts_when_nothing_else_runs(dsn: str, clock: FakeClock) -> None:
-    spec = dag(
-        "d",
-        task("setup", is_setup=True),
-        task("work", after="setup", retries=1),
-        task("clean", after=("setup", "work"), is_teardown=True, trigger_rule="all_done_setup_success"),
-    )
-    async with running(dsn, clock, spec) as it:
-        await it.trigger("d", "r")
-        await it.finish("setup")
-        it.executor.fail(await it.attempt("work"))
-        await it.settled()
-
-        await it.ask("cancel_run", "d", run_id="r")
-        await it.finish("clean")
-
-        assert await it.fetch("SELECT state, reason FROM dag_run") == [("failed", "cancelled")]
-
-
 async def test_cancelling_a_queued_run_skips_its_tasks(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
         await it.trigger("d", "r", run_after=NEW_YEAR + HOUR)
@@ -360,23 +316,16 @@ async def test_cancelling_a_queued_run_skips_its_tasks(dsn: str, clock: FakeCloc
         await it.assert_consistent()
 
 
-async def test_whoever_waits_for_a_queued_run_is_told_of_its_cancellation(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        handle = await it.trigger("d", "r", run_after=NEW_YEAR + HOUR)
-        with it.scheduler.notified_of_end(handle.key) as ended:
-            await it.ask("cancel_run", "d", run_id="r")
-
-            assert ended.is_set()
-
-
-async def test_cancelling_makes_room_for_the_next_scheduled_run(dsn: str, clock: FakeClock) -> None:
+async def test_whoever_waits_for_a_queued_run_is_told_of_its_cancellation_and_the_next_has_room(
+    dsn: str, clock: FakeClock
+) -> None:
     spec = dag("d", schedule=HOUR, start_date=NEW_YEAR, catchup=True, max_active_runs=1)
     async with running(dsn, clock, spec) as it:
-        await it.trigger("d", "later", run_after=NEW_YEAR + 5 * HOUR)
+        handle = await it.trigger("d", "later", run_after=NEW_YEAR + 5 * HOUR)
         await it.advance(3600)
-        assert await it.runs("d") == {"later": "queued"}
-
-        await it.ask("cancel_run", "d", run_id="later")
+        with it.scheduler.notified_of_end(handle.key) as ended:
+            await it.ask("cancel_run", "d", run_id="later")
+            assert ended.is_set()
 
         assert await it.dates("d") == [NEW_YEAR, None]
 
@@ -393,11 +342,7 @@ async def test_a_run_that_is_over_cannot_be_cancelled(dsn: str, clock: FakeClock
 
 
 async def test_the_result_of_a_cancelled_attempt_does_not_come_back(dsn: str, clock: FakeClock) -> None:
-    class Deaf(ScriptedExecutor):
-        async def cancel(self, attempt: object, grace: float) -> None:
-            """Does not stop it."""
-
-    async with running(dsn, clock, dag("d"), executor=Deaf(clock)) as it:
+    async with running(dsn, clock, dag("d"), executor=DeafExecutor(clock)) as it:
         await it.trigger("d", "r")
         await it.ask("cancel_run", "d", run_id="r")
 
@@ -429,6 +374,11 @@ async def test_a_deleted_dag_leaves_nothing_behind(dsn: str, clock: FakeClock) -
         await it.advance(2 * 3600)
         await it.assert_consistent()
 
+        await it.register(dag("d"))  # as a new one
+        await it.trigger("d", "r")
+        await it.finish("a")
+        assert await it.runs("d") == {"r": "success"}
+
 
 async def test_a_dag_with_running_runs_is_not_deleted(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d")) as it:
@@ -438,19 +388,6 @@ async def test_a_dag_with_running_runs_is_not_deleted(dsn: str, clock: FakeClock
             await it.request("delete_dag", "d", {})
 
         await it.finish("a")
-        assert await it.runs("d") == {"r": "success"}
-
-
-async def test_a_deleted_dag_may_come_back_as_a_new_one(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "r")
-        await it.finish("a")
-        await it.ask("delete_dag", "d")
-
-        await it.register(dag("d"))
-        await it.trigger("d", "r")
-        await it.finish("a")
-
         assert await it.runs("d") == {"r": "success"}
 
 
