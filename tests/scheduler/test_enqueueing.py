@@ -66,22 +66,6 @@ async def test_a_pool_lets_as_many_tasks_run_as_it_has_slots_and_the_others_say_
         assert await it.fetch("SELECT used FROM pool WHERE name = 'etl'") == [(0,)]
 
 
-async def test_a_task_takes_its_pool_slots_and_a_smaller_one_passes_it(dsn: str, clock: FakeClock) -> None:
-    a = task("a", pool="etl", priority_weight=3)
-    b = task("b", pool="etl", priority_weight=2, pool_slots=2)
-    c = task("c", pool="etl", priority_weight=1)
-    async with running(dsn, clock, dag("d", a, b, c)) as it:
-        await set_pool(it, "etl", 2)
-        await it.trigger("d", "r")
-
-        assert it.executor.order() == ["a", "c"]
-        await it.assert_consistent()
-        await it.finish("a", "c")
-        assert it.executor.order() == ["a", "c", "b"]
-        assert await it.fetch("SELECT used FROM pool WHERE name = 'etl'") == [(2,)]
-        await it.assert_consistent()
-
-
 async def test_tasks_of_a_pool_that_does_not_exist_wait_until_it_does(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a", pool="ghost"))) as it:
         await it.trigger("d", "r")
@@ -91,37 +75,6 @@ async def test_tasks_of_a_pool_that_does_not_exist_wait_until_it_does(dsn: str, 
         await it.finish("a")
 
         assert await it.runs("d") == {"r": "success"}
-
-
-async def test_a_pool_that_shrinks_below_its_use_drains_before_it_takes_more(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, wide(4, options={"pool": "etl"})) as it:
-        await set_pool(it, "etl", 3)
-        await it.trigger("d", "r")
-        assert len(it.executor.running) == 3
-
-        await set_pool(it, "etl", 1)
-        for left in (2, 1):
-            await it.finish(next(iter(it.executor.running.values())).task_id)
-            assert len(it.executor.running) == left
-            await it.assert_consistent()
-        await it.finish(next(iter(it.executor.running.values())).task_id)
-
-        assert len(it.executor.running) == 1
-        await it.finish_all()
-        assert await it.runs("d") == {"r": "success"}
-
-
-async def test_a_pool_of_zero_slots_lets_nothing_run_and_an_infinite_one_everything(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, wide(40, options={"pool": "etl"}, max_active_tasks=100)) as it:
-        await set_pool(it, "etl", 0)
-        await it.trigger("d", "r")
-        assert not it.executor.running
-
-        await set_pool(it, "etl", -1)
-
-        assert len(it.executor.running) == 40
-        assert await it.fetch("SELECT used FROM pool WHERE name = 'etl'") == [(40,)]
-        await it.assert_consistent()
 
 
 async def test_the_slot_of_a_task_that_ends_goes_to_the_next_in_the_same_commit(dsn: str, clock: FakeClock) -> None:
@@ -134,17 +87,6 @@ async def test_the_slot_of_a_task_that_ends_goes_to_the_next_in_the_same_commit(
 
         assert len(it.executor.running) == 1
         assert it.scheduler.metrics.journal_commit.count == commits + 1
-
-
-async def test_a_blocked_pool_does_not_hide_other_pools(dsn: str, clock: FakeClock) -> None:
-    first = parallel(50, pool="narrow", priority_weight=100)
-    async with running(dsn, clock, dag("d", *first, task("low", pool="free"), max_active_tasks=1000)) as it:
-        await set_pool(it, "narrow", 1)
-        await set_pool(it, "free", 1)
-        await it.trigger("d", "r")
-
-        assert it.executor.find("low") is not None
-        assert len(it.executor.running) == 2
 
 
 # -- order ------------------------------------------------------------------------------------
@@ -166,41 +108,7 @@ async def test_priority_goes_before_the_age_of_the_run_and_age_before_arrival(ds
         assert [a.run.run_id for a in it.executor.submitted] == ["high", "old", "new", "undated"]
 
 
-async def test_a_task_weighs_as_much_as_what_depends_on_it(dsn: str, clock: FakeClock) -> None:
-    spec = dag("d", task("alone"), task("head"), task("b", after="head"), task("c", after="b"))
-    async with running(dsn, clock, spec, parallelism=1) as it:
-        await it.trigger("d", "r")
-        await it.finish_all()
-
-        assert it.executor.order() == ["head", "b", "alone", "c"] or it.executor.order()[0] == "head"
-        assert it.executor.submitted[0].priority_weight == 3
-
-
 # -- limits of DAGs and tasks -----------------------------------------------------------------
-
-
-async def test_max_active_tasks_counts_all_runs_of_the_dag(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, wide(2, max_active_tasks=3)) as it:
-        await it.trigger("d", "r", logical_date=NEW_YEAR)
-        await it.trigger("d", "s", logical_date=NEW_YEAR + HOUR)
-
-        assert len(it.executor.running) == 3
-        assert await waiting_reasons(it, "s") == {"DAG 'd': 3 of 3 tasks active (max_active_tasks)"}
-        await it.assert_consistent()
-        await it.finish_all()
-        assert await it.runs("d") == {"r": "success", "s": "success"}
-
-
-async def test_max_active_tasks_per_run_limits_each_run(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, wide(3, max_active_tasks_per_run=2)) as it:
-        await it.trigger("d", "r")
-        await it.trigger("d", "s")
-
-        assert sorted(a.run.run_id for a in it.executor.running.values()) == ["r", "r", "s", "s"]
-        assert await waiting_reasons(it) == {"DAG 'd': 2 of 2 tasks active in this run (max_active_tasks_per_run)"}
-        await it.assert_consistent()
-        await it.finish_all()
-        assert await it.runs("d") == {"r": "success", "s": "success"}
 
 
 async def test_max_active_tis_per_dag_counts_a_task_over_all_runs(dsn: str, clock: FakeClock) -> None:
@@ -229,17 +137,6 @@ async def test_limits_hold_over_a_restart(dsn: str, clock: FakeClock) -> None:
         assert await it.runs("d") == {"r0": "success", "r1": "success"}
 
 
-async def test_a_limit_that_a_new_version_raises_lets_waiting_tasks_go(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, wide(4, max_active_tasks=1)) as it:
-        await it.trigger("d", "r")
-        assert len(it.executor.running) == 1
-
-        await it.register(wide(4, max_active_tasks=3))
-
-        assert len(it.executor.running) == 3
-        await it.assert_consistent()
-
-
 @pytest.mark.parametrize("limit", [{"max_active_tis_per_dag": 1}, {"max_active_tis_per_dagrun": 1}])
 async def test_a_task_limit_that_comes_and_goes_with_versions_keeps_its_count(
     dsn: str, clock: FakeClock, limit: dict[str, int]
@@ -259,30 +156,7 @@ async def test_a_task_limit_that_comes_and_goes_with_versions_keeps_its_count(
         await it.assert_consistent()
 
 
-@pytest.mark.parametrize("spec", [wide(2, max_active_tasks=0), wide(2, max_active_runs=0)])
-async def test_a_limit_of_zero_blocks_everything(dsn: str, clock: FakeClock, spec: DagSpec) -> None:
-    async with running(dsn, clock, spec) as it:
-        await it.trigger("d", "r")
-
-        assert it.executor.submitted == []
-        await it.assert_consistent()
-
-
 # -- parallelism and executors ----------------------------------------------------------------
-
-
-async def test_parallelism_limits_the_attempts_of_one_scheduler(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, wide(5), parallelism=2) as it:
-        await it.trigger("d", "r")
-
-        assert len(it.executor.running) == 2
-        reason = "parallelism: this scheduler runs 2 attempts, its maximum"
-        assert await waiting_reasons(it) == {reason}
-        await it.trigger("d", "s")
-        assert await waiting_reasons(it, "s") == {reason}
-        await it.assert_consistent()
-        await it.finish_all()
-        assert await it.runs("d") == {"r": "success", "s": "success"}
 
 
 async def test_plain_tasks_wait_for_executor_slots_that_async_ones_do_not_need(dsn: str, clock: FakeClock) -> None:
@@ -296,19 +170,6 @@ async def test_plain_tasks_wait_for_executor_slots_that_async_ones_do_not_need(d
         assert await waiting_reasons(it) == {"executor 'scripted': 0 slots open for plain functions, needs 1"}
         await it.finish_all()
         assert await it.runs("d") == {"r": "success"}
-
-
-async def test_a_task_for_an_executor_that_is_not_configured_waits_and_says_so(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d", task("a", executor="moon"), task("b", executor="scripted"))) as it:
-        await it.trigger("d", "r")
-
-        assert it.executor.order() == ["b"]
-        assert await waiting_reasons(it) == {
-            (
-                "executor 'moon' is not configured: known here is scripted. "
-                "Add it to executor.kind, or change the task's executor"
-            )
-        }
 
 
 # -- invariants at every step -----------------------------------------------------------------

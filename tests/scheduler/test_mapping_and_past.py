@@ -33,17 +33,6 @@ async def returns(it: Running, task_id: str, value: object) -> None:
     await it.settled()
 
 
-async def test_literal_values_are_expanded_when_the_run_is_created(dsn: str, clock: FakeClock) -> None:
-    mapping = MappingSpec(inputs=(LiteralLength(3),))
-    async with running(dsn, clock, dag("d", task("m", mapping=mapping))) as it:
-        await it.trigger("d", "r")
-
-        assert await rows(it, "m") == {0: "queued", 1: "queued", 2: "queued"}
-        await it.finish_all()
-        assert await it.runs("d") == {"r": "success"}
-        await it.assert_consistent()
-
-
 async def test_a_return_value_makes_the_rows_of_its_reader(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, mapped_dag()) as it:
         await it.trigger("d", "r")
@@ -110,23 +99,6 @@ async def test_a_run_that_was_cleared_grows_and_shrinks_with_the_value(dsn: str,
             assert await rows(it, "m") == states
             assert await it.runs("d") == {"r": "success"}
             await it.assert_consistent()
-
-
-async def test_a_group_goes_on_index_by_index(dsn: str, clock: FakeClock) -> None:
-    tasks = (task("p"), task("a", after="p", group_id="g"), task("b", after="a", group_id="g"))
-    groups = (GroupSpec(group_id="g", mapping=over("p")),)
-    async with running(dsn, clock, dag("d", *tasks, groups=groups)) as it:
-        await it.trigger("d", "r")
-        await returns(it, "p", [1, 2])
-        first = next(a for a in it.executor.running.values() if a.key.map_index == 0)
-
-        it.executor.succeed(first)
-        await it.settled()
-
-        assert await rows(it, "b") == {0: "queued", 1: None}
-        await it.finish_all()
-        assert await it.runs("d") == {"r": "success"}
-        await it.assert_consistent()
 
 
 async def test_the_decision_of_a_branch_survives_a_restart(dsn: str, clock: FakeClock) -> None:

@@ -199,24 +199,6 @@ async def test_the_end_of_the_run_stops_its_triggers(dsn: str, clock: FakeClock)
 # -- limits -----------------------------------------------------------------------------------
 
 
-async def test_a_deferred_task_holds_no_slot_of_its_pool_its_dag_or_its_scheduler(dsn: str, clock: FakeClock) -> None:
-    spec = dag("d", task("a", pool="etl"), task("b", pool="etl"), max_active_tasks=1)
-    async with running(dsn, clock, spec, parallelism=1) as it:
-        await it.execute("INSERT INTO pool (name, slots) VALUES ('etl', 1)")
-        await it.trigger("d", "r")
-        assert it.executor.find("b") is None
-
-        trigger = await deferred(it)
-
-        assert (await it.attempt("b")).task_id == "b"
-        it.executor.fire(trigger)
-        await it.settled()
-        assert await it.states("r") == {"a": "scheduled", "b": "queued"}, "going on needs a slot as anything else"
-        await it.finish("b", "a")
-        assert await it.runs("d") == {"r": "success"}
-        await it.assert_consistent()
-
-
 async def test_a_pool_that_includes_deferred_tasks_counts_them(dsn: str, clock: FakeClock) -> None:
     spec = dag("d", task("a", pool="etl", pool_slots=2), task("b", pool="etl"))
     async with running(dsn, clock, spec) as it:
@@ -252,37 +234,6 @@ async def test_a_pool_that_changes_its_mind_does_so_for_tasks_that_defer_from_th
             it.executor.fire(trigger)
         await it.finish_all()
         assert await it.fetch("SELECT used FROM pool WHERE name = 'etl'") == [(0,)]
-
-
-@pytest.mark.parametrize("limit", ["max_active_tis_per_dag", "max_active_tis_per_dagrun"])
-async def test_a_deferred_task_counts_for_the_limits_of_its_task(dsn: str, clock: FakeClock, limit: str) -> None:
-    async with running(dsn, clock, dag("d", task("a", **{limit: 1}))) as it:
-        await it.trigger("d", "one")
-        trigger = await deferred(it, run_id="one")
-        await it.trigger("d", "two")
-        await it.assert_consistent()
-
-        waits = it.executor.find("a", "two") is None
-        assert waits == (limit == "max_active_tis_per_dag")
-        it.executor.fire(trigger)
-        await it.finish_all()
-        assert await it.runs("d") == {"one": "success", "two": "success"}
-        await it.assert_consistent()
-
-
-async def test_an_event_for_a_paused_dag_waits_with_it(dsn: str, clock: FakeClock) -> None:
-    async with running(dsn, clock, dag("d")) as it:
-        await it.trigger("d", "r")
-        trigger = await deferred(it)
-        await it.ask("pause", "d")
-        it.executor.fire(trigger)
-        await it.settled()
-        assert await it.states("r") == {"a": "scheduled"}
-        await it.assert_consistent()
-
-        await it.ask("unpause", "d")
-
-        assert (await it.attempt("a")).resume is not None
 
 
 # -- restarts ---------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Where tasks run for real, what they return, raise and wait for is what the scrip
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,9 +31,8 @@ from aiosched.authoring.triggers.base import BaseTrigger, TriggerEvent
 from aiosched.authoring.triggers.endings import TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent
 from aiosched.clock import FakeClock
 from aiosched.config import Settings
-from aiosched.core.graph.spec import AssetRef
 from aiosched.db.server.engine import Database
-from aiosched.testing import Ending, World, defers, fails, never_begins, skips, succeeds
+from aiosched.testing import Ending, World, defers, fails, skips, succeeds
 from tests.scheduler import harness
 from tests.testing.world_builders import NEW_YEAR
 
@@ -302,52 +300,7 @@ async def test_events_with_extras_and_through_aliases(dsn: str, tmp_path: Path) 
     assert [len(runs) for runs in real.values()] == [1, 1, 1, 1, 0]
 
 
-@pytest.mark.parametrize("catchup", [True, False])
-async def test_events_before_the_first_run(dsn: str, clock: FakeClock, catchup: bool) -> None:
-    maker = harness.dag("maker", harness.task("a", outlets=(AssetRef(name="x"),)))
-    reader = harness.dag("reader", schedule=Asset("x"), catchup=catchup, start_date=NEW_YEAR)
-    async with harness.running(dsn, clock, maker) as it:
-        await it.scheduler.emit("x", {"n": 1})
-        await it.advance(60)
-        await it.register(reader)
-        await it.advance(60)
-        await it.scheduler.emit("x", {"n": 2})
-        await it.settled()
-        rows = await it.fetch(
-            "SELECT e.extra FROM asset_consumption AS c JOIN asset_event AS e ON e.id = c.event_id ORDER BY e.id"
-        )
-    real = [json.loads(row["extra"]) for row in rows]
-
-    async with World(now=NEW_YEAR) as world:
-        world.add(maker)
-        world.emit("x", extra={"n": 1})
-        await world.run_for(timedelta(minutes=1))
-        world.add(reader)
-        await world.run_for(timedelta(minutes=1))
-        world.emit("x", extra={"n": 2})
-        await world.run_until_idle()
-        (run,) = world.runs("reader")
-        assert [json.loads(event.extra) for event in world.events_of("reader", run.run_id)] == real
-
-
 # ---- attempts that lie, files that vanish ----
-
-
-async def test_attempts_that_never_begin(dsn: str, clock: FakeClock) -> None:
-    spec = harness.dag("d", harness.task("a", retries=1), harness.task("b", after="a"))
-    async with harness.running(dsn, clock, spec) as it:
-        await it.trigger("d", "r")
-        for _ in range(3):
-            await it.advance(600.001)
-        real = {row["task_id"]: (row["state"], row["try_number"]) for row in await it.instances("r")}
-
-    async with World(now=NEW_YEAR) as world:
-        world.add(spec)
-        world.script("d", "a", never_begins())
-        world.trigger("d", run_id="r")
-        await world.run_until_idle()
-        rows = {name: world.task("d", "r", name) for name in ("a", "b")}
-        assert {name: (row.state, row.try_number) for name, row in rows.items()} == real
 
 
 @pytest.mark.slow(but_first=True)
