@@ -30,11 +30,6 @@ class TestExpanding:
 
         assert seen(board) == {"m[0]": "scheduled", "m[1]": "scheduled", "c": "none"}
 
-    def test_nothing_to_map_over_is_one_instance_that_is_skipped(self) -> None:
-        board = begun(mapped("m", inputs=over(0)), task("c", "m", trigger_rule="all_done"))
-
-        assert seen(board) == {"m": "skipped", "c": "scheduled"}
-
     def test_a_return_value_expands_its_reader(self) -> None:
         board = begun(task("p"), mapped("m", "p", inputs=over("p")), task("c", "m"))
         assert seen(board)["m"] == "none"
@@ -78,27 +73,6 @@ class TestExpanding:
         finish(board, "p", value=value)
 
         assert seen(board) == {"p": "success"} | ({"m[0]": "scheduled"} if expected == "expanded" else {"m": expected})
-
-    def test_several_arguments_make_every_combination(self) -> None:
-        board = begun(task("p"), mapped("m", "p", inputs=over("p", 2)))
-
-        finish(board, "p", value=3)
-
-        assert len(seen(board)) == 1 + 6
-
-    def test_a_mapped_producer_counts_the_values_that_it_returned(self) -> None:
-        board = begun(mapped("m", inputs=over(4)), mapped("c", "m", inputs=over("m"), trigger_rule="all_done"))
-
-        finish(board, "m[0]", value='"text"')
-        finish(board, "m[1]", ending=FAILED)
-        finish(board, "m[2]")  # returned None: nothing is pushed
-        assert seen(board)["c"] == "none"
-        finish(board, "m[3]", value=1)
-
-        assert {name: state for name, state in seen(board).items() if name[0] == "c"} == {
-            "c[0]": "scheduled",
-            "c[1]": "scheduled",
-        }
 
     def test_expanding_is_done_once_however_often_one_looks(self) -> None:
         board = begun(task("p"), mapped("m", "p", inputs=over("p")))
@@ -214,14 +188,6 @@ class TestProducers:
         again = reread(board)
 
         assert seen(again)["m"] == "none"
-
-    def test_an_expanded_producer_does_not_block_by_its_failures(self) -> None:
-        board = begun(mapped("m", inputs=over(3)), mapped("c", "m", inputs=over("m"), trigger_rule="all_done"))
-
-        finish(board, "m[0]", "m[2]", value=1)
-        finish(board, "m[1]", ending=FAILED)
-
-        assert [state for name, state in seen(board).items() if name[0] == "c"] == ["scheduled"] * 2
 
     def test_an_early_rule_over_several_producers_may_pass_too_soon(self) -> None:
         board = begun(task("p"), task("q"), mapped("m", "p", "q", inputs=over("p", "q"), trigger_rule="one_success"))
