@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from aiosched.airflow.objects.named_classes import define
+
 
 class BaseExecutor:
     """An executor that does nothing: the setting `executor.engine` and `executor=` of a task choose aiosched's."""
@@ -12,38 +14,23 @@ class BaseExecutor:
         """Takes what Airflow's executors take."""
 
 
-class CeleryExecutor(BaseExecutor):
-    """Celery's."""
-
-
-class CeleryKubernetesExecutor(BaseExecutor):
-    """One of the two, by queue."""
-
-
-class DaskExecutor(BaseExecutor):
-    """Dask's."""
-
-
-class DebugExecutor(BaseExecutor):
-    """In the process that asks."""
-
-
-class KubernetesExecutor(BaseExecutor):
-    """Pods."""
-
-
 class LocalExecutor(BaseExecutor):
     """Processes of the machine."""
-
-
-class LocalKubernetesExecutor(BaseExecutor):
-    """One of the two, by queue."""
-
-
-class SequentialExecutor(BaseExecutor):
-    """One task after another."""
 
 
 def get_default_executor() -> BaseExecutor:
     """Some executor, for `SubDagOperator(executor=get_default_executor())`."""
     return LocalExecutor()
+
+
+define(
+    globals(),
+    BaseExecutor,
+    CeleryExecutor="Celery's.",
+    CeleryKubernetesExecutor="One of the two, by queue.",
+    DaskExecutor="Dask's.",
+    DebugExecutor="In the process that asks.",
+    KubernetesExecutor="Pods.",
+    LocalKubernetesExecutor="One of the two, by queue.",
+    SequentialExecutor="One task after another.",
+)

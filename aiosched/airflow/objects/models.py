@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NoReturn
 
+from aiosched.airflow.objects.named_classes import define
 from aiosched.authoring.runtime import context
 from aiosched.authoring.runtime.context import running_context
 from aiosched.authoring.runtime.xcoms import TaskXCom
@@ -127,88 +128,37 @@ class _Table(metaclass=WithColumns):
         )
 
 
-class DagTag(_Table):
-    """Tags of DAGs."""
-
-
 class Log(_Table):
     """The audit log."""
-
-
-class SlaMiss(_Table):
-    """Missed SLAs."""
-
-
-class TaskFail(_Table):
-    """Failed tries."""
 
 
 class ParseImportError(_Table):
     """Import errors of files."""
 
 
-class Pool(_Table):
-    """Pools; `aiosched pools` has them here."""
-
-
-class DagCode(_Table):
-    """Sources of DAGs."""
-
-
-class SerializedDagModel(_Table):
-    """Serialized DAGs."""
-
-
-class RenderedTaskInstanceFields(_Table):
-    """Rendered templates."""
-
-
-class Trigger(_Table):
-    """Triggers of deferred tasks."""
-
-
-class DagPickle(_Table):
-    """Pickled DAGs of 1.10."""
-
-
-class DagWarning(_Table):
-    """Warnings about DAGs."""
-
-
-class DagBundleModel(_Table):
-    """Bundles of DAG files."""
-
-
-class Job(_Table):
-    """Airflow's own processes."""
-
-
-class DagVersion(_Table):
-    """Versions of DAGs."""
-
-
-class TaskMap(_Table):
-    """What tasks are mapped over."""
-
-
-class Backfill(_Table):
-    """Backfills."""
-
-
-class AssetModel(_Table):
-    """Assets."""
-
-
-class AssetEvent(_Table):
-    """Events of assets."""
-
-
-class DatasetModel(_Table):
-    """Assets, as Airflow 2 calls them."""
-
-
-class DatasetEvent(_Table):
-    """Events of assets, as Airflow 2 calls them."""
-
-
 ImportError = ParseImportError  # noqa: A001 - its name in 1.10 and 2
+
+
+define(
+    globals(),
+    _Table,
+    DagTag="Tags of DAGs.",
+    SlaMiss="Missed SLAs.",
+    TaskFail="Failed tries.",
+    Pool="Pools; `aiosched pools` has them here.",
+    DagCode="Sources of DAGs.",
+    SerializedDagModel="Serialized DAGs.",
+    RenderedTaskInstanceFields="Rendered templates.",
+    Trigger="Triggers of deferred tasks.",
+    DagPickle="Pickled DAGs of 1.10.",
+    DagWarning="Warnings about DAGs.",
+    DagBundleModel="Bundles of DAG files.",
+    Job="Airflow's own processes.",
+    DagVersion="Versions of DAGs.",
+    TaskMap="What tasks are mapped over.",
+    Backfill="Backfills.",
+    AssetModel="Assets.",
+    AssetEvent="Events of assets.",
+    DatasetModel="Assets, as Airflow 2 calls them.",
+    DatasetEvent="Events of assets, as Airflow 2 calls them.",
+)
