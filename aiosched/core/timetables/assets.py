@@ -7,7 +7,7 @@ Source: the semantics reference, sections 11.1, 11.5 and 37.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
@@ -22,7 +22,7 @@ from aiosched.core.assets.conditions import (
     Leaf,
     leaves,
 )
-from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
+from aiosched.core.timetables.base import DataInterval, NextRun, Restriction, StoredTimetable
 from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 from aiosched.core.timetables.key_mappers import AnyMapper, IdentityMapper, check_mapper
@@ -59,14 +59,12 @@ class StandsForAssets(Protocol):
     def to_expression(self) -> AssetExpression: ...
 
 
-class AssetTriggeredTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="assets"):
+class AssetTriggeredTimetable(StoredTimetable, frozen=True, tag="assets"):
     """`schedule=[orders, customers]`: a run whenever the condition on assets is met, never by time."""
 
     condition: AssetExpression
 
     periodic: ClassVar[bool] = False
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     @property
     def summary(self) -> str:
@@ -75,13 +73,6 @@ class AssetTriggeredTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag
     def validate(self) -> None:
         """Raise TimetableError for a condition without assets."""
         _check(self.condition)
-
-    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
-        return None
-
-    def manual_interval(self, run_after: datetime) -> DataInterval:
-        at = run_after.astimezone(UTC)
-        return DataInterval(at, at)
 
 
 class MappedAsset(msgspec.Struct, frozen=True):
@@ -92,7 +83,7 @@ class MappedAsset(msgspec.Struct, frozen=True):
 
 
 class PartitionedAssetTimetable(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="partitioned_assets"
+    StoredTimetable, frozen=True, kw_only=True, omit_defaults=True, tag="partitioned_assets"
 ):
     """A run for each partition whose events meet the condition.
 
@@ -107,8 +98,6 @@ class PartitionedAssetTimetable(
     default_partition_mapper: AnyMapper = IdentityMapper()
 
     periodic: ClassVar[bool] = False
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     if TYPE_CHECKING:
 
@@ -152,12 +141,6 @@ class PartitionedAssetTimetable(
                 if wanted and getattr(one.asset, kind, "") == wanted:
                     return one.mapper
         return self.default_partition_mapper
-
-    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
-        return None
-
-    def manual_interval(self, run_after: datetime) -> DataInterval:
-        return DataInterval.exact(run_after.astimezone(UTC))
 
 
 class AssetOrTimeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="asset_or_time"):

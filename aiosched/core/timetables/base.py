@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final, NamedTuple, Protocol
+
+import msgspec
 
 LEAST_GRACE: Final = timedelta(minutes=5)  # how late a first run without start date can be
 
@@ -17,6 +19,7 @@ class DataInterval(NamedTuple):
     @classmethod
     def exact(cls, at: datetime) -> DataInterval:
         """The interval without length at `at`."""
+        at = at.astimezone(UTC)
         return cls(at, at)
 
 
@@ -76,3 +79,21 @@ class CompiledTimetable(Protocol):
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None: ...
 
     def manual_interval(self, run_after: datetime) -> DataInterval: ...
+
+
+class StoredTimetable(msgspec.Struct, frozen=True, tag_field="kind"):
+    """What a timetable is unless it says otherwise: its manual runs are about no period, and it creates none itself."""
+
+    periodic: ClassVar[bool] = True
+    can_be_scheduled: ClassVar[bool] = True
+    active_runs_limit: ClassVar[int | None] = None
+
+    def validate(self) -> None:
+        """Always valid."""
+
+    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
+        """No run by the clock."""
+        return None
+
+    def manual_interval(self, run_after: datetime) -> DataInterval:
+        return DataInterval.exact(run_after)

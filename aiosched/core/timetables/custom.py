@@ -81,7 +81,7 @@ class CustomTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
         if step >= 0:
             return DataInterval(self.manual_steps[step].start, self.manual_steps[step].end)
         run = bisect_right(self.runs, at, key=lambda run: run.run_after) - 1
-        return DataInterval(self.runs[run].start, self.runs[run].end) if run >= 0 else DataInterval(at, at)
+        return DataInterval(self.runs[run].start, self.runs[run].end) if run >= 0 else DataInterval.exact(at)
 
 
 @runtime_checkable

@@ -6,13 +6,12 @@ Source: the semantics reference, sections 11.2 and 11.3; decision 10 of section 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 from dateutil.relativedelta import relativedelta
 from msgspec.structs import force_setattr
 
-from aiosched.core.timetables.base import DataInterval, NextRun, Restriction
+from aiosched.core.timetables.base import DataInterval, NextRun, Restriction, StoredTimetable
 from aiosched.core.timetables.delta import EPOCH, Delta
 from aiosched.core.timetables.wallclock import WallClock, wall_clock
 from aiosched.core.timetables.zones import timezone_name
@@ -20,7 +19,7 @@ from aiosched.core.timetables.zones import timezone_name
 _INSTANT: Final = timedelta(microseconds=1)
 
 
-class CronDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="cron"):
+class CronDataIntervalTimetable(StoredTimetable, frozen=True, tag="cron"):
     """The periods between the ticks of a cron expression: what `schedule="0 0 * * *"` means.
 
     `cron` is five fields, or six with the seconds last, or a preset; `timezone` an IANA
@@ -29,10 +28,6 @@ class CronDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", t
 
     cron: str
     timezone: str
-
-    periodic: ClassVar[bool] = True
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     if TYPE_CHECKING:
 
@@ -87,7 +82,7 @@ class CronDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", t
         return clock.ceil(earliest)
 
 
-class DeltaDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="delta"):
+class DeltaDataIntervalTimetable(StoredTimetable, frozen=True, tag="delta"):
     """Periods of one length, one after another: what `schedule=timedelta(hours=6)` means.
 
     `delta` is a timedelta or relativedelta. The grid starts at the start date (at the Unix epoch if there is none),
@@ -96,10 +91,6 @@ class DeltaDataIntervalTimetable(msgspec.Struct, frozen=True, tag_field="kind", 
     """
 
     delta: Delta
-
-    periodic: ClassVar[bool] = True
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     if TYPE_CHECKING:
 

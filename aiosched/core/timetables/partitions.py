@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from aiosched.core.timetables.base import DataInterval, NextRun, Partition, Restriction
+from aiosched.core.timetables.base import DataInterval, NextRun, Partition, Restriction, StoredTimetable
 from aiosched.core.timetables.key_formats import DEFAULT_FORMAT, check_format, format_key, read_instant
 from aiosched.core.timetables.trigger import CronTriggerTimetable
 from aiosched.core.timetables.zones import zone
@@ -72,22 +72,12 @@ class CronPartitionTimetable(CronTriggerTimetable, frozen=True, kw_only=True, om
         return read_instant(key, self.key_format, self.timezone).astimezone(UTC)
 
 
-class PartitionedAtRuntime(msgspec.Struct, frozen=True, tag_field="kind", tag="partitioned_at_runtime"):
+class PartitionedAtRuntime(StoredTimetable, frozen=True, tag="partitioned_at_runtime"):
     """Manual runs only; their tasks, or whoever triggers them, choose the keys of the partitions."""
 
     periodic: ClassVar[bool] = False
     can_be_scheduled: ClassVar[bool] = False
-    active_runs_limit: ClassVar[int | None] = None
 
     @property
     def summary(self) -> str:
         return "partitioned at runtime"
-
-    def validate(self) -> None:
-        """Always valid."""
-
-    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
-        return None
-
-    def manual_interval(self, run_after: datetime) -> DataInterval:
-        return DataInterval.exact(run_after.astimezone(UTC))

@@ -10,47 +10,31 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
-import msgspec
 from msgspec.structs import force_setattr
 
-from aiosched.core.timetables.base import LEAST_GRACE, DataInterval, NextRun, Restriction
+from aiosched.core.timetables.base import LEAST_GRACE, DataInterval, NextRun, Restriction, StoredTimetable
 from aiosched.errors import TimetableError
 
 
-class NullTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="none"):
+class NullTimetable(StoredTimetable, frozen=True, tag="none"):
     """`schedule=None`: manual runs only."""
 
     periodic: ClassVar[bool] = False
     can_be_scheduled: ClassVar[bool] = False
-    active_runs_limit: ClassVar[int | None] = None
 
     @property
     def summary(self) -> str:
         return "none"
 
-    def validate(self) -> None:
-        """Always valid."""
 
-    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
-        return None
-
-    def manual_interval(self, run_after: datetime) -> DataInterval:
-        return _moment(run_after)
-
-
-class OnceTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="once"):
+class OnceTimetable(StoredTimetable, frozen=True, tag="once"):
     """`schedule="@once"`: one run at the start date, or at once if there is none. Catchup does not matter."""
 
     periodic: ClassVar[bool] = False
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     @property
     def summary(self) -> str:
         return "@once"
-
-    def validate(self) -> None:
-        """Always valid."""
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
         if last is not None:
@@ -60,11 +44,8 @@ class OnceTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="once"):
             return None
         return _event(at)
 
-    def manual_interval(self, run_after: datetime) -> DataInterval:
-        return _moment(run_after)
 
-
-class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="continuous"):
+class ContinuousTimetable(StoredTimetable, frozen=True, tag="continuous"):
     """`schedule="@continuous"`: the next run as soon as the last has ended, one at a time.
 
     The interval is from the end of the last one to `now`; so call it again when the active run has ended, and do not
@@ -72,15 +53,11 @@ class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="co
     """
 
     periodic: ClassVar[bool] = False
-    can_be_scheduled: ClassVar[bool] = True
     active_runs_limit: ClassVar[int | None] = 1
 
     @property
     def summary(self) -> str:
         return "@continuous"
-
-    def validate(self) -> None:
-        """Always valid."""
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
         begin = restriction.earliest or now
@@ -95,11 +72,8 @@ class ContinuousTimetable(msgspec.Struct, frozen=True, tag_field="kind", tag="co
         interval = DataInterval(start.astimezone(UTC), end.astimezone(UTC))
         return NextRun(run_after=interval.end, interval=interval)
 
-    def manual_interval(self, run_after: datetime) -> DataInterval:
-        return _moment(run_after)
 
-
-class EventsTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="events"):
+class EventsTimetable(StoredTimetable, frozen=True, omit_defaults=True, tag="events"):
     """Runs at listed instants: bank holidays, rocket launches.
 
     `event_dates` are aware datetimes in any order. With `restrict_to_events` a manual run belongs to the most recent
@@ -110,10 +84,6 @@ class EventsTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
     event_dates: tuple[datetime, ...]
     restrict_to_events: bool = False
     description: str | None = None
-
-    periodic: ClassVar[bool] = True
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     if TYPE_CHECKING:
 
@@ -149,9 +119,9 @@ class EventsTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
 
     def manual_interval(self, run_after: datetime) -> DataInterval:
         if not self.restrict_to_events or not self.event_dates:
-            return _moment(run_after)
+            return DataInterval.exact(run_after)
         past = [event for event in self.event_dates if event <= run_after]
-        return _moment(past[-1] if past else self.event_dates[0])
+        return DataInterval.exact(past[-1] if past else self.event_dates[0])
 
 
 def _aware(event: datetime) -> datetime:
@@ -160,11 +130,6 @@ def _aware(event: datetime) -> datetime:
     return event.astimezone(UTC)
 
 
-def _moment(at: datetime) -> DataInterval:
-    at = at.astimezone(UTC)
-    return DataInterval(at, at)
-
-
 def _event(at: datetime) -> NextRun:
-    interval = _moment(at)
+    interval = DataInterval.exact(at)
     return NextRun(run_after=interval.end, interval=interval)

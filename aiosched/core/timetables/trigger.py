@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from dateutil.relativedelta import relativedelta
 from msgspec.structs import force_setattr
 
-from aiosched.core.timetables.base import LEAST_GRACE, DataInterval, NextRun, Restriction
+from aiosched.core.timetables.base import LEAST_GRACE, DataInterval, NextRun, Restriction, StoredTimetable
 from aiosched.core.timetables.delta import Delta
 from aiosched.core.timetables.interval import tidy, zone_field
 from aiosched.core.timetables.wallclock import WallClock, wall_clock
@@ -22,7 +22,7 @@ from aiosched.errors import TimetableError
 _NOTHING: Final = Delta()
 
 
-class CronTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="cron_trigger"):
+class CronTriggerTimetable(StoredTimetable, frozen=True, omit_defaults=True, tag="cron_trigger"):
     """Runs at the ticks of a cron expression.
 
         CronTriggerTimetable("30 16 * * MON", timezone="Europe/Amsterdam", interval=timedelta(hours=1))
@@ -37,10 +37,6 @@ class CronTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_
     timezone: str
     interval: Delta = _NOTHING
     run_immediately: bool | float = False
-
-    periodic: ClassVar[bool] = True
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     if TYPE_CHECKING:
 
@@ -100,7 +96,7 @@ class CronTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_
         return passed if now - passed <= grace else following
 
 
-class _TakesCrons(type(msgspec.Struct)):  # type: ignore[misc] # msgspec does not name its metaclass for type checkers
+class _TakesCrons(msgspec.StructMeta):
     """Lets authors write the cron expressions one after the other, as in Airflow."""
 
     def __call__(cls, *crons: Any, **options: Any) -> Any:
@@ -111,7 +107,7 @@ class _TakesCrons(type(msgspec.Struct)):  # type: ignore[misc] # msgspec does no
 
 
 class MultipleCronTriggerTimetable(
-    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="cron_triggers", metaclass=_TakesCrons
+    StoredTimetable, frozen=True, omit_defaults=True, tag="cron_triggers", metaclass=_TakesCrons
 ):
     """Runs at the ticks of any of several cron expressions; ticks at one instant give one run.
 
@@ -124,10 +120,6 @@ class MultipleCronTriggerTimetable(
     timezone: str
     interval: Delta = _NOTHING
     run_immediately: bool | float = False
-
-    periodic: ClassVar[bool] = True
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     if TYPE_CHECKING:
 
@@ -173,7 +165,7 @@ class MultipleCronTriggerTimetable(
         return [CronTriggerTimetable(cron, self.timezone, self.interval, self.run_immediately) for cron in self.crons]
 
 
-class DeltaTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="delta_trigger"):
+class DeltaTriggerTimetable(StoredTimetable, frozen=True, omit_defaults=True, tag="delta_trigger"):
     """Runs every `delta` from the start date on; without a start date, from the time of the call on.
 
     `delta` and `interval` (how far the data interval reaches back) are timedeltas or
@@ -182,10 +174,6 @@ class DeltaTriggerTimetable(msgspec.Struct, frozen=True, omit_defaults=True, tag
 
     delta: Delta
     interval: Delta = _NOTHING
-
-    periodic: ClassVar[bool] = True
-    can_be_scheduled: ClassVar[bool] = True
-    active_runs_limit: ClassVar[int | None] = None
 
     if TYPE_CHECKING:
 
