@@ -1,7 +1,7 @@
 """Every setting of Airflow's core and scheduler, 1.10 to 3, and what it is called here, or why it is not needed.
 
-The table in docs/migration.md has the same content; a test compares them. Sections that belong to another part of
-Airflow as a whole have one line in SECTIONS.
+The tables at the end of docs/migration.md are made of it. Sections that belong to another part of Airflow as a whole
+have one line in SECTIONS.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from aiosched.airflow.configuration import SETTINGS as SAME_MEANING
 
 
 def as_is(value: str) -> Any:
@@ -67,200 +69,11 @@ def _weight_rule(value: str) -> str:
     return value
 
 
-_DB = "database.dsn and database.pool_size say where the database is; its driver and engine are aiosched's own"
-_LIVENESS = "a scheduler that ends is noticed within a second by its database lock, one that hangs by scheduler.lease"
-_NO_POLL = "nothing is polled: a change wakes the scheduler"
-_SERIALIZED = "DAGs are stored when their meaning changes, and never fetched in intervals"
-_PROCESS = "parsing and workers always use processes of a clean forkserver"
-_USERS = "users and roles: web.auth, `aiosched users`"
-_LOG_FORMAT = "task logs are JSON lines, shown by the web UI and `aiosched tasks logs`"
-_METRICS_FILTER = "filter in StatsD's or Prometheus' own configuration"
-_ROWS = "rows are fetched by what changed, in batches of a fixed size"
-_BUNDLE = "[[dags.bundles]]: see docs/bundles.md"
-_ISOLATED = "workers never have the database's address: they ask their scheduler"
-_TRIGGERS = "triggers run in the scheduler that owns the DAG, on its event loop"
+def _by_option(reasons: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Why there is no such setting, by section and option; `reasons` has the options of each, as `section.option`."""
+    places = [(place.partition("."), reason) for reason, listed in reasons.items() for place in listed.split()]
+    return {(section, option): reason for (section, _, option), reason in places}
 
-OPTIONS: Final[Mapping[tuple[str, str], OurSetting | str]] = MappingProxyType(
-    {
-        # [core]
-        ("core", "dags_folder"): OurSetting("core.dags_folder"),
-        ("core", "plugins_folder"): OurSetting("core.plugins_folder"),
-        ("core", "default_timezone"): OurSetting("core.default_timezone", None, _zone),
-        ("core", "executor"): OurSetting("executor.kind", None, _executor),
-        ("core", "parallelism"): OurSetting("core.parallelism", "for each scheduler", _at_least_one),
-        ("core", "max_active_tasks_per_dag"): OurSetting("core.max_active_tasks_per_dag", "over all runs of the DAG"),
-        ("core", "max_active_runs_per_dag"): OurSetting("core.max_active_runs_per_dag"),
-        ("core", "max_consecutive_failed_dag_runs_per_dag"): OurSetting("core.max_consecutive_failed_dag_runs_per_dag"),
-        ("core", "dags_are_paused_at_creation"): OurSetting("core.dags_are_paused_at_creation"),
-        ("core", "default_task_retries"): OurSetting("core.default_task_retries"),
-        ("core", "default_task_retry_delay"): OurSetting("core.default_task_retry_delay"),
-        ("core", "max_task_retry_delay"): OurSetting("core.max_task_retry_delay"),
-        ("core", "default_task_execution_timeout"): OurSetting("core.default_task_execution_timeout", None, _unlimited),
-        ("core", "default_task_weight_rule"): OurSetting("core.default_task_weight_rule", None, _weight_rule),
-        ("core", "default_pool_task_slot_count"): OurSetting("core.default_pool_task_slot_count"),
-        ("core", "dagbag_import_timeout"): OurSetting("core.dagbag_import_timeout"),
-        ("core", "dag_discovery_safe_mode"): OurSetting("core.dag_discovery_safe_mode"),
-        ("core", "dag_ignore_file_syntax"): OurSetting("core.dag_ignore_file_syntax"),
-        ("core", "killed_task_cleanup_time"): OurSetting("core.killed_task_cleanup_time"),
-        ("core", "check_slas"): OurSetting("core.check_slas"),
-        ("core", "dag_run_conf_overrides_params"): OurSetting("core.dag_run_conf_overrides_params"),
-        ("core", "max_map_length"): OurSetting("core.max_map_length"),
-        ("core", "dag_file_processor_timeout"): OurSetting("parsing.file_timeout"),
-        ("core", "fernet_key"): "give it to `aiosched migrate airflow`; here secrets.fernet_keys encrypts",
-        ("core", "hostname_callable"): "scheduler.name is the host's name unless it is set",
-        ("core", "might_contain_dag_callable"): "core.dag_discovery_safe_mode = false reads every file",
-        ("core", "mp_start_method"): _PROCESS,
-        ("core", "mp_forkserver_preload"): _PROCESS,
-        ("core", "auth_manager"): _USERS,
-        ("core", "simple_auth_manager_users"): _USERS,
-        ("core", "simple_auth_manager_all_admins"): "web.auth = none",
-        ("core", "simple_auth_manager_passwords_file"): _USERS,
-        ("core", "load_examples"): "no examples are installed; `aiosched init` makes one",
-        ("core", "execute_tasks_new_python_interpreter"): "executor.isolation = fresh: a new process for each attempt",
-        ("core", "dagbag_import_error_tracebacks"): "errors are always shown with the lines of your file",
-        ("core", "dagbag_import_error_traceback_depth"): "errors are always shown with the lines of your file",
-        ("core", "default_impersonation"): OurSetting("executor.run_as", "DAG files are imported as that user, too"),
-        ("core", "security"): "Kerberos belongs to the provider's hook",
-        ("core", "secure_mode"): "nothing of it exists here",
-        ("core", "unit_test_mode"): "`aiosched.testing` needs no mode",
-        ("core", "allowed_deserialization_classes"): "XComs are JSON: nothing is unpickled",
-        ("core", "allowed_deserialization_classes_regexp"): "XComs are JSON: nothing is unpickled",
-        ("core", "task_success_overtime"): "a worker takes its next task whatever threads a task left behind",
-        ("core", "min_serialized_dag_update_interval"): _SERIALIZED,
-        ("core", "min_serialized_dag_fetch_interval"): _SERIALIZED,
-        ("core", "compress_serialized_dags"): _SERIALIZED,
-        ("core", "store_serialized_dags"): _SERIALIZED,
-        ("core", "store_dag_code"): "the code of each version is always stored",
-        ("core", "num_dag_runs_to_retain_rendered_fields"): OurSetting("core.num_dag_runs_to_retain_rendered_fields"),
-        ("core", "max_num_rendered_ti_fields_per_task"): OurSetting("core.num_dag_runs_to_retain_rendered_fields"),
-        ("core", "xcom_backend"): "xcom.remote and xcom.remote_from store large XComs in object storage",
-        ("core", "enable_xcom_pickling"): "XComs are JSON",
-        ("core", "donot_pickle"): "DAGs are never pickled",
-        ("core", "lazy_load_plugins"): "plugins are loaded where DAG files are",
-        ("core", "lazy_discover_providers"): "providers are looked for when one is used",
-        ("core", "hide_sensitive_var_conn_fields"): "secrets are always masked",
-        ("core", "sensitive_var_conn_names"): "names that suggest a secret are known: docs/secrets.md",
-        ("core", "allow_double_dot_in_ids"): "ids with two dots are allowed",
-        ("core", "daemon_umask"): "aiosched starts no daemons",
-        ("core", "asset_manager_class"): "assets have one implementation",
-        ("core", "asset_manager_kwargs"): "assets have one implementation",
-        ("core", "dataset_manager_class"): "assets have one implementation",
-        ("core", "dataset_manager_kwargs"): "assets have one implementation",
-        ("core", "strict_dataset_uri_validation"): "URIs of assets are always checked",
-        ("core", "strict_asset_uri_validation"): "URIs of assets are always checked",
-        ("core", "test_connection"): "`aiosched connections test` runs where you call it",
-        ("core", "max_templated_field_length"): OurSetting("core.max_templated_field_length"),
-        ("core", "execution_api_server_url"): OurSetting("executor.worker_api", "for workers on engines"),
-        ("core", "multi_team"): "teams have a database each",
-        ("core", "team_name_cache_ttl"): "teams have a database each",
-        ("core", "rerun_with_latest_version"): "`--newest-version` of clear chooses it for each case",
-        ("core", "task_runner"): "the runner is one for all executors",
-        ("core", "database_access_isolation"): _ISOLATED,
-        ("core", "internal_api_url"): _ISOLATED,
-        ("core", "internal_api_secret_key"): _ISOLATED,
-        # [scheduler]
-        ("scheduler", "catchup_by_default"): OurSetting(
-            "scheduler.catchup_by_default", "unset, it is that of each file's generation", always=True
-        ),
-        ("scheduler", "max_dagruns_to_create_per_loop"): OurSetting("scheduler.max_dagruns_to_create_per_loop"),
-        ("scheduler", "task_queued_timeout"): OurSetting("scheduler.task_queued_timeout"),
-        ("scheduler", "num_stuck_in_queued_retries"): OurSetting("scheduler.num_stuck_in_queued_retries"),
-        ("scheduler", "allowed_run_id_pattern"): OurSetting("scheduler.allowed_run_id_pattern"),
-        ("scheduler", "min_file_process_interval"): OurSetting("parsing.min_file_process_interval"),
-        ("scheduler", "dag_dir_list_interval"): OurSetting("parsing.refresh_interval"),
-        ("scheduler", "parsing_processes"): OurSetting("parsing.processes"),
-        ("scheduler", "file_parsing_sort_mode"): OurSetting("parsing.file_parsing_sort_mode"),
-        ("scheduler", "parsing_cleanup_interval"): OurSetting("parsing.cleanup_interval"),
-        ("scheduler", "job_heartbeat_sec"): _LIVENESS,
-        ("scheduler", "scheduler_heartbeat_sec"): _LIVENESS,
-        ("scheduler", "task_instance_heartbeat_sec"): _LIVENESS,
-        ("scheduler", "local_task_job_heartbeat_sec"): _LIVENESS,
-        ("scheduler", "scheduler_health_check_threshold"): _LIVENESS,
-        ("scheduler", "scheduler_zombie_task_threshold"): _LIVENESS,
-        ("scheduler", "zombie_detection_interval"): _LIVENESS,
-        ("scheduler", "task_instance_heartbeat_timeout"): _LIVENESS,
-        ("scheduler", "task_instance_heartbeat_timeout_detection_interval"): _LIVENESS,
-        ("scheduler", "orphaned_tasks_check_interval"): _LIVENESS,
-        ("scheduler", "num_runs"): "`aiosched serve --until-idle` ends when nothing is left to do",
-        ("scheduler", "run_duration"): "`aiosched serve --until-idle` ends when nothing is left to do",
-        ("scheduler", "only_idle"): "`aiosched serve --until-idle` ends when nothing is left to do",
-        ("scheduler", "scheduler_idle_sleep_time"): _NO_POLL,
-        ("scheduler", "min_file_parsing_loop_time"): _NO_POLL,
-        ("scheduler", "trigger_timeout_check_interval"): _NO_POLL,
-        ("scheduler", "task_queued_timeout_check_interval"): _NO_POLL,
-        ("scheduler", "pool_metrics_interval"): "metrics.statsd_interval is for all",
-        ("scheduler", "ti_metrics_interval"): "metrics.statsd_interval is for all",
-        ("scheduler", "dagrun_metrics_interval"): "metrics.statsd_interval is for all",
-        ("scheduler", "print_stats_interval"): "`aiosched dags check` shows the times of files",
-        ("scheduler", "enable_health_check"): "/health and /ready of the web server",
-        ("scheduler", "scheduler_health_check_server_host"): "/health and /ready of the web server",
-        ("scheduler", "scheduler_health_check_server_port"): "/health and /ready of the web server",
-        ("scheduler", "ignore_first_depends_on_past_by_default"): "true, as by default; a task can say otherwise",
-        ("scheduler", "max_tis_per_query"): _ROWS,
-        ("scheduler", "max_dagruns_per_loop_to_schedule"): "every run with a change is looked at",
-        ("scheduler", "use_row_level_locking"): "each DAG has one owner, so rows are not contended",
-        ("scheduler", "partition_mapper_max_downstream_keys"): "core.max_map_length is the limit of such fan-outs",
-        ("scheduler", "use_job_schedule"): "pause the DAGs: `aiosched dags pause`",
-        ("scheduler", "schedule_after_task_execution"): "what follows a task is decided with its result",
-        (
-            "scheduler",
-            "create_cron_data_intervals",
-        ): "core.airflow_defaults",
-        ("scheduler", "create_delta_data_intervals"): "core.airflow_defaults",
-        ("scheduler", "enable_tracemalloc"): "use memray or tracemalloc from outside",
-        ("scheduler", "stale_dag_threshold"): "a DAG is stale as soon as its file does not define it",
-        ("scheduler", "dag_stale_not_seen_duration"): "a DAG is stale as soon as its file does not define it",
-        ("scheduler", "child_process_log_directory"): "the scheduler has one log, with the file in each line",
-        ("scheduler", "parsing_pre_import_modules"): _PROCESS,
-        ("scheduler", "standalone_dag_processor"): "`aiosched serve --role parser`",
-        ("scheduler", "max_callbacks_per_loop"): "callbacks run in workers, each on its own",
-        ("scheduler", "allow_trigger_in_future"): "allowed: its tasks start at run_after",
-        ("scheduler", "authenticate"): _USERS,
-        # [dag_processor]
-        ("dag_processor", "refresh_interval"): OurSetting("parsing.refresh_interval"),
-        ("dag_processor", "parsing_processes"): OurSetting("parsing.processes"),
-        ("dag_processor", "file_parsing_sort_mode"): OurSetting("parsing.file_parsing_sort_mode"),
-        ("dag_processor", "min_file_process_interval"): OurSetting("parsing.min_file_process_interval"),
-        ("dag_processor", "dag_file_processor_timeout"): OurSetting("parsing.file_timeout"),
-        ("dag_processor", "stale_dag_threshold"): "a DAG is stale as soon as its file does not define it",
-        ("dag_processor", "max_callbacks_per_loop"): "callbacks run in workers, each on its own",
-        ("dag_processor", "print_stats_interval"): "`aiosched dags check` shows the times of files",
-        ("dag_processor", "health_check_threshold"): _LIVENESS,
-        ("dag_processor", "dag_bundle_storage_path"): _BUNDLE,
-        ("dag_processor", "dag_bundle_config_list"): _BUNDLE,
-        ("dag_processor", "disable_bundle_versioning"): "dags.pin_code and the bundles' own settings",
-        ("dag_processor", "bundle_refresh_check_interval"): _BUNDLE,
-        ("dag_processor", "stale_bundle_cleanup_interval"): "dags.keep_days",
-        ("dag_processor", "stale_bundle_cleanup_age_threshold"): "dags.keep_days",
-        ("dag_processor", "stale_bundle_cleanup_min_versions"): "dags.keep_days",
-        ("dag_processor", "parsing_pre_import_modules"): _PROCESS,
-        ("dag_processor", "dag_version_inflation_check_level"): "a version is stored only if meaning or code changed",
-        # [triggerer]
-        ("triggerer", "capacity"): OurSetting("scheduler.max_triggers"),
-        ("triggerer", "default_capacity"): OurSetting("scheduler.max_triggers"),
-        # [logging] and [metrics]
-        ("logging", "base_log_folder"): OurSetting("logs.folder"),
-        ("logging", "logging_level"): OurSetting(
-            "logs.level", None, lambda value: "WARNING" if value == "WARN" else value
-        ),
-        ("logging", "remote_base_log_folder"): OurSetting("logs.remote", "its options: logs.remote_options"),
-        ("logging", "delete_local_logs"): OurSetting("logs.keep_local", None, lambda value: value.lower() not in TRUE),
-        ("metrics", "statsd_host"): OurSetting("metrics.statsd_host"),
-        ("metrics", "statsd_port"): OurSetting("metrics.statsd_port"),
-        ("metrics", "statsd_prefix"): OurSetting("metrics.statsd_prefix"),
-        ("metrics", "metrics_allow_list"): _METRICS_FILTER,
-        ("metrics", "metrics_block_list"): _METRICS_FILTER,
-        # [workers] and [webserver], [api]
-        ("workers", "missing_dag_retries"): OurSetting("executor.missing_dag_retries"),
-        ("workers", "missing_dag_retry_delay"): OurSetting("executor.missing_dag_retry_delay"),
-        ("webserver", "base_url"): OurSetting("web.base_url"),
-        ("webserver", "web_server_host"): OurSetting("web.host"),
-        ("webserver", "web_server_port"): OurSetting("web.port"),
-        ("api", "base_url"): OurSetting("web.base_url"),
-        ("api", "host"): OurSetting("web.host"),
-        ("api", "port"): OurSetting("web.port"),
-    }
-)
 
 # Settings that had another place in older versions.
 _STATSD: Final = ("metrics", "statsd_on")
@@ -310,20 +123,183 @@ OLD_NAMES: Final[Mapping[tuple[str, str], tuple[str, str]]] = MappingProxyType(
     }
 )  # fmt: skip
 
+_NOT_NEEDED: Final = _by_option(
+    {
+        "give it to `aiosched migrate airflow`; here secrets.fernet_keys encrypts": "core.fernet_key",
+        "scheduler.name is the host's name unless it is set": "core.hostname_callable",
+        "core.dag_discovery_safe_mode = false reads every file": "core.might_contain_dag_callable",
+        "parsing and workers always use processes of a clean forkserver": (
+            "core.mp_start_method core.mp_forkserver_preload scheduler.parsing_pre_import_modules "
+            "dag_processor.parsing_pre_import_modules"
+        ),
+        "users and roles: web.auth, `aiosched users`": (
+            "core.auth_manager core.simple_auth_manager_users core.simple_auth_manager_passwords_file "
+            "scheduler.authenticate"
+        ),
+        "web.auth = none": "core.simple_auth_manager_all_admins",
+        "no examples are installed; `aiosched init` makes one": "core.load_examples",
+        "executor.isolation = fresh: a new process for each attempt": "core.execute_tasks_new_python_interpreter",
+        "errors are always shown with the lines of your file": (
+            "core.dagbag_import_error_tracebacks core.dagbag_import_error_traceback_depth"
+        ),
+        "Kerberos belongs to the provider's hook": "core.security",
+        "nothing of it exists here": "core.secure_mode",
+        "`aiosched.testing` needs no mode": "core.unit_test_mode",
+        "XComs are JSON: nothing is unpickled": (
+            "core.allowed_deserialization_classes core.allowed_deserialization_classes_regexp"
+        ),
+        "a worker takes its next task whatever threads a task left behind": "core.task_success_overtime",
+        "DAGs are stored when their meaning changes, and never fetched in intervals": (
+            "core.min_serialized_dag_update_interval core.min_serialized_dag_fetch_interval "
+            "core.compress_serialized_dags core.store_serialized_dags"
+        ),
+        "the code of each version is always stored": "core.store_dag_code",
+        "xcom.remote and xcom.remote_from store large XComs in object storage": "core.xcom_backend",
+        "XComs are JSON": "core.enable_xcom_pickling",
+        "DAGs are never pickled": "core.donot_pickle",
+        "plugins are loaded where DAG files are": "core.lazy_load_plugins",
+        "providers are looked for when one is used": "core.lazy_discover_providers",
+        "secrets are always masked": "core.hide_sensitive_var_conn_fields",
+        "names that suggest a secret are known: docs/secrets.md": "core.sensitive_var_conn_names",
+        "ids with two dots are allowed": "core.allow_double_dot_in_ids",
+        "aiosched starts no daemons": "core.daemon_umask",
+        "assets have one implementation": (
+            "core.asset_manager_class core.asset_manager_kwargs core.dataset_manager_class core.dataset_manager_kwargs"
+        ),
+        "URIs of assets are always checked": "core.strict_dataset_uri_validation core.strict_asset_uri_validation",
+        "`aiosched connections test` runs where you call it": "core.test_connection",
+        "teams have a database each": "core.multi_team core.team_name_cache_ttl",
+        "`--newest-version` of clear chooses it for each case": "core.rerun_with_latest_version",
+        "the runner is one for all executors": "core.task_runner",
+        "workers never have the database's address: they ask their scheduler": (
+            "core.database_access_isolation core.internal_api_url core.internal_api_secret_key"
+        ),
+        "a scheduler that ends is noticed within a second by its database lock, one that hangs by scheduler.lease": (
+            "scheduler.job_heartbeat_sec scheduler.scheduler_heartbeat_sec scheduler.task_instance_heartbeat_sec "
+            "scheduler.local_task_job_heartbeat_sec scheduler.scheduler_health_check_threshold "
+            "scheduler.scheduler_zombie_task_threshold scheduler.zombie_detection_interval "
+            "scheduler.task_instance_heartbeat_timeout scheduler.task_instance_heartbeat_timeout_detection_interval "
+            "scheduler.orphaned_tasks_check_interval dag_processor.health_check_threshold"
+        ),
+        "`aiosched serve --until-idle` ends when nothing is left to do": (
+            "scheduler.num_runs scheduler.run_duration scheduler.only_idle"
+        ),
+        "nothing is polled: a change wakes the scheduler": (
+            "scheduler.scheduler_idle_sleep_time scheduler.min_file_parsing_loop_time "
+            "scheduler.trigger_timeout_check_interval scheduler.task_queued_timeout_check_interval"
+        ),
+        "metrics.statsd_interval is for all": (
+            "scheduler.pool_metrics_interval scheduler.ti_metrics_interval scheduler.dagrun_metrics_interval"
+        ),
+        "`aiosched dags check` shows the times of files": (
+            "scheduler.print_stats_interval dag_processor.print_stats_interval"
+        ),
+        "/health and /ready of the web server": (
+            "scheduler.enable_health_check scheduler.scheduler_health_check_server_host "
+            "scheduler.scheduler_health_check_server_port"
+        ),
+        "true, as by default; a task can say otherwise": "scheduler.ignore_first_depends_on_past_by_default",
+        "rows are fetched by what changed, in batches of a fixed size": "scheduler.max_tis_per_query",
+        "every run with a change is looked at": "scheduler.max_dagruns_per_loop_to_schedule",
+        "each DAG has one owner, so rows are not contended": "scheduler.use_row_level_locking",
+        "core.max_map_length is the limit of such fan-outs": "scheduler.partition_mapper_max_downstream_keys",
+        "pause the DAGs: `aiosched dags pause`": "scheduler.use_job_schedule",
+        "what follows a task is decided with its result": "scheduler.schedule_after_task_execution",
+        "core.airflow_defaults": "scheduler.create_cron_data_intervals scheduler.create_delta_data_intervals",
+        "use memray or tracemalloc from outside": "scheduler.enable_tracemalloc",
+        "a DAG is stale as soon as its file does not define it": (
+            "scheduler.stale_dag_threshold scheduler.dag_stale_not_seen_duration dag_processor.stale_dag_threshold"
+        ),
+        "the scheduler has one log, with the file in each line": "scheduler.child_process_log_directory",
+        "`aiosched serve --role parser`": "scheduler.standalone_dag_processor",
+        "callbacks run in workers, each on its own": (
+            "scheduler.max_callbacks_per_loop dag_processor.max_callbacks_per_loop"
+        ),
+        "allowed: its tasks start at run_after": "scheduler.allow_trigger_in_future",
+        "[[dags.bundles]]: see docs/bundles.md": (
+            "dag_processor.dag_bundle_storage_path dag_processor.dag_bundle_config_list "
+            "dag_processor.bundle_refresh_check_interval"
+        ),
+        "dags.pin_code and the bundles' own settings": "dag_processor.disable_bundle_versioning",
+        "dags.keep_days": (
+            "dag_processor.stale_bundle_cleanup_interval dag_processor.stale_bundle_cleanup_age_threshold "
+            "dag_processor.stale_bundle_cleanup_min_versions"
+        ),
+        "a version is stored only if meaning or code changed": "dag_processor.dag_version_inflation_check_level",
+        "filter in StatsD's or Prometheus' own configuration": "metrics.metrics_allow_list metrics.metrics_block_list",
+    }
+)
+OPTIONS: Final[Mapping[tuple[str, str], OurSetting | str]] = MappingProxyType(
+    {
+        **{place: OurSetting(key) for place, key in SAME_MEANING.items() if place not in OLD_NAMES},
+        ("core", "plugins_folder"): OurSetting("core.plugins_folder"),
+        ("core", "dag_ignore_file_syntax"): OurSetting("core.dag_ignore_file_syntax"),
+        ("core", "dag_file_processor_timeout"): OurSetting("parsing.file_timeout"),
+        ("core", "num_dag_runs_to_retain_rendered_fields"): OurSetting("core.num_dag_runs_to_retain_rendered_fields"),
+        ("core", "max_num_rendered_ti_fields_per_task"): OurSetting("core.num_dag_runs_to_retain_rendered_fields"),
+        ("core", "max_templated_field_length"): OurSetting("core.max_templated_field_length"),
+        ("scheduler", "num_stuck_in_queued_retries"): OurSetting("scheduler.num_stuck_in_queued_retries"),
+        ("scheduler", "allowed_run_id_pattern"): OurSetting("scheduler.allowed_run_id_pattern"),
+        ("scheduler", "min_file_process_interval"): OurSetting("parsing.min_file_process_interval"),
+        ("scheduler", "dag_dir_list_interval"): OurSetting("parsing.refresh_interval"),
+        ("scheduler", "parsing_processes"): OurSetting("parsing.processes"),
+        ("scheduler", "file_parsing_sort_mode"): OurSetting("parsing.file_parsing_sort_mode"),
+        ("scheduler", "parsing_cleanup_interval"): OurSetting("parsing.cleanup_interval"),
+        ("dag_processor", "refresh_interval"): OurSetting("parsing.refresh_interval"),
+        ("dag_processor", "parsing_processes"): OurSetting("parsing.processes"),
+        ("dag_processor", "file_parsing_sort_mode"): OurSetting("parsing.file_parsing_sort_mode"),
+        ("dag_processor", "min_file_process_interval"): OurSetting("parsing.min_file_process_interval"),
+        ("dag_processor", "dag_file_processor_timeout"): OurSetting("parsing.file_timeout"),
+        ("triggerer", "capacity"): OurSetting("scheduler.max_triggers"),
+        ("triggerer", "default_capacity"): OurSetting("scheduler.max_triggers"),
+        ("logging", "base_log_folder"): OurSetting("logs.folder"),
+        ("metrics", "statsd_host"): OurSetting("metrics.statsd_host"),
+        ("metrics", "statsd_port"): OurSetting("metrics.statsd_port"),
+        ("metrics", "statsd_prefix"): OurSetting("metrics.statsd_prefix"),
+        ("workers", "missing_dag_retries"): OurSetting("executor.missing_dag_retries"),
+        ("workers", "missing_dag_retry_delay"): OurSetting("executor.missing_dag_retry_delay"),
+        ("webserver", "base_url"): OurSetting("web.base_url"),
+        ("webserver", "web_server_host"): OurSetting("web.host"),
+        ("webserver", "web_server_port"): OurSetting("web.port"),
+        ("api", "base_url"): OurSetting("web.base_url"),
+        ("api", "host"): OurSetting("web.host"),
+        ("api", "port"): OurSetting("web.port"),
+        ("core", "default_timezone"): OurSetting("core.default_timezone", None, _zone),
+        ("core", "executor"): OurSetting("executor.kind", None, _executor),
+        ("core", "parallelism"): OurSetting("core.parallelism", "for each scheduler", _at_least_one),
+        ("core", "max_active_tasks_per_dag"): OurSetting("core.max_active_tasks_per_dag", "over all runs of the DAG"),
+        ("core", "default_task_execution_timeout"): OurSetting("core.default_task_execution_timeout", None, _unlimited),
+        ("core", "default_task_weight_rule"): OurSetting("core.default_task_weight_rule", None, _weight_rule),
+        ("core", "default_impersonation"): OurSetting("executor.run_as", "DAG files are imported as that user, too"),
+        ("core", "execution_api_server_url"): OurSetting("executor.worker_api", "for workers on engines"),
+        ("scheduler", "catchup_by_default"): OurSetting(
+            "scheduler.catchup_by_default", "unset, it is that of each file's generation", always=True
+        ),
+        ("logging", "logging_level"): OurSetting(
+            "logs.level", None, lambda value: "WARNING" if value == "WARN" else value
+        ),
+        ("logging", "remote_base_log_folder"): OurSetting("logs.remote", "its options: logs.remote_options"),
+        ("logging", "delete_local_logs"): OurSetting("logs.keep_local", None, lambda value: value.lower() not in TRUE),
+        **_NOT_NEEDED,
+    }
+)
+
 # What becomes of the other options of a section.
 SECTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "database": _DB,
-        "triggerer": _TRIGGERS,
-        "logging": _LOG_FORMAT,
+        "database": (
+            "database.dsn and database.pool_size say where the database is; its driver and engine are aiosched's own"
+        ),
+        "triggerer": "triggers run in the scheduler that owns the DAG, on its event loop",
+        "logging": "task logs are JSON lines, shown by the web UI and `aiosched tasks logs`",
         "metrics": "metrics.statsd_host turns StatsD on; Prometheus reads /metrics, OpenTelemetry needs aiosched[otel]",
         "traces": "OpenTelemetry is set up by its own environment variables, with aiosched[otel]",
         "smtp": "the connection smtp_default: `aiosched connections add smtp_default --uri smtp://…`",
         "email": "the connection smtp_default, and send_email(to=…) as a callback",
         "webserver": "the web UI is aiosched's own: [web]",
         "api": "the API is aiosched's own: [web]; web.airflow_api offers a subset of Airflow's",
-        "api_auth": _USERS,
-        "fab": _USERS,
+        "api_auth": "users and roles: web.auth, `aiosched users`",
+        "fab": "users and roles: web.auth, `aiosched users`",
         "admin": "secrets are always masked",
         "ldap": "web.auth = oidc, with a provider that knows your directory",
         "cli": "the command line talks to the database, or use aiosched.client",
@@ -358,9 +334,9 @@ SECTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "kubernetes_labels": "[kubernetes] pod_template_file",
         "kubernetes_annotations": "[kubernetes] pod_template_file",
         "kubernetes_node_selectors": "[kubernetes] pod_template_file",
-        "dag_processor": _BUNDLE,
+        "dag_processor": "[[dags.bundles]]: see docs/bundles.md",
         "aws": "of the provider amazon",
         "azure_remote_logging": "logs.remote_options",
-        "github_enterprise": _USERS,
+        "github_enterprise": "users and roles: web.auth, `aiosched users`",
     }
 )

@@ -12,7 +12,7 @@ from site_pages.links import rewrite
 from site_pages.python_api import PythonApi
 from site_pages.rest_api import RestApi
 from site_pages.separate import separate
-from site_pages.settings import SettingsTable
+from site_pages.settings import AirflowSettingsTable, SettingsTable
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -21,6 +21,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("python-api", PythonApi)
     app.add_directive("rest-api", RestApi)
     app.add_directive("settings-table", SettingsTable)
+    app.add_directive("airflow-settings-table", AirflowSettingsTable)
     app.connect("source-read", rewrite)
     app.connect("autodoc-process-docstring", as_restructured_text)
     app.connect("build-finished", separate)

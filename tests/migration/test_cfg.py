@@ -19,22 +19,12 @@ from aiosched.migration.cfg import (
 )
 from aiosched.migration.cfg_table import OLD_NAMES, OPTIONS, SECTIONS, OurSetting
 
-DOC = Path(__file__).parents[2] / "docs" / "migration.md"
-
 
 def test_every_place_in_the_table_is_a_setting() -> None:
     known = {field.key for field in setting_fields()}
 
     assert {entry.key for entry in OPTIONS.values() if isinstance(entry, OurSetting)} <= known
     assert all(place in OPTIONS or place[0] in SECTIONS for place in OLD_NAMES.values())
-
-
-def test_the_documentation_has_the_same_table() -> None:
-    text = DOC.read_text()
-
-    for (section, option), entry in OPTIONS.items():
-        here = f"`{entry.key}`" if isinstance(entry, OurSetting) else entry
-        assert f"| `[{section}] {option}` | {here}" in text, (section, option)
 
 
 @pytest.mark.parametrize(
