@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from aiosched.authoring.base.context_values import bound
 from aiosched.authoring.base.location import executing_module
 
 if TYPE_CHECKING:
@@ -80,12 +81,8 @@ def close_dag() -> None:
 @contextlib.contextmanager
 def no_open_dag() -> Iterator[None]:
     """In the block there is no current DAG: new operators join none."""
-    dags, groups = _open_dags.set(()), _open_groups.set(())
-    try:
+    with bound(_open_dags, ()), bound(_open_groups, ()):
         yield
-    finally:
-        _open_dags.reset(dags)
-        _open_groups.reset(groups)
 
 
 def current_group(dag: Dag) -> Group | None:

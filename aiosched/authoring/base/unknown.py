@@ -5,13 +5,13 @@ Source: docs/decisions/0060-values-that-are-not-known-yet.md.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from aiosched.authoring.base.building import is_at_work
 from aiosched.authoring.base.checks import fail
+from aiosched.authoring.base.context_values import bound
 from aiosched.errors import DagError
 
 _REMEDY: Final = "Pass it to a task and do that there, where it is known."
@@ -19,14 +19,9 @@ _REMEDY: Final = "Pass it to a task and do that there, where it is known."
 _constructing: ContextVar[bool] = ContextVar("aiosched_constructing_operator", default=False)
 
 
-@contextlib.contextmanager
-def constructing() -> Iterator[None]:
+def constructing() -> bound[bool]:
     """In the block an operator keeps what it is given, so `headers or {}` keeps a value that is not known yet."""
-    token = _constructing.set(True)
-    try:
-        yield
-    finally:
-        _constructing.reset(token)
+    return bound(_constructing, True)
 
 
 class UnknownAttribute(DagError, AttributeError):

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiosched.authoring.base.building import running
+from aiosched.authoring.base.context_values import bound
 from aiosched.errors import AioschedError
 
 if TYPE_CHECKING:
@@ -236,20 +237,9 @@ def running_context() -> Context | None:
     return context
 
 
-class current_context:
-    """Sets what `get_current_context` returns in this thread or coroutine, and in those started from it."""
-
-    __slots__ = ("_context", "_token")
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def __enter__(self) -> Context:
-        self._token = running.set(self._context)
-        return self._context
-
-    def __exit__(self, *_: object) -> None:
-        running.reset(self._token)
+def current_context(context: Context) -> bound[Any]:
+    """Sets what `get_current_context` returns in a block."""
+    return bound(running, context)
 
 
 def moment(value: datetime | None) -> DateTime | None:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
+from aiosched.authoring.base.context_values import bound
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.runtime.context import running_context
 from aiosched.authoring.runtime.services import Services, running_services
@@ -57,22 +58,9 @@ class LookupAnswer(NamedTuple):
 Answers = Callable[[str, str], Mapping[str, Any]]  # kind and key -> the answer of the service of that kind
 
 
-class answering:
-    """Sets what answers the look-ups of DAG files that this thread or coroutine imports; None: nobody.
-
-    It may block, for a while.
-    """
-
-    __slots__ = ("_answers", "_token")
-
-    def __init__(self, answers: Answers | None) -> None:
-        self._answers = answers
-
-    def __enter__(self) -> None:
-        self._token: Token[Answers | None] = _answers_here.set(self._answers)
-
-    def __exit__(self, *_: object) -> None:
-        _answers_here.reset(self._token)
+def answering(answers: Answers | None) -> bound[Answers | None]:
+    """Sets what answers the look-ups of DAG files that are imported in a block; None: nobody. It may block a while."""
+    return bound(_answers_here, answers)
 
 
 def answer_nothing(kind: str, key: str) -> Mapping[str, Any]:

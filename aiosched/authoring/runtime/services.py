@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from aiosched.authoring.base.context_values import bound
 from aiosched.authoring.runtime.context import running_context
 from aiosched.core.values.json_bounds import find_problem
 from aiosched.errors import AioschedError, Refused
@@ -39,20 +40,9 @@ class Services:
         return self._blocking(self.acall(name, **args))
 
 
-class offering:
-    """Sets the services of this thread or coroutine, for callbacks and triggers: they have no `ti`."""
-
-    __slots__ = ("_services", "_token")
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def __enter__(self) -> Services:
-        self._token: Token[Services | None] = _offered.set(self._services)
-        return self._services
-
-    def __exit__(self, *_: object) -> None:
-        _offered.reset(self._token)
+def offering(services: Services) -> bound[Services | None]:
+    """Sets the services in a block, for callbacks and triggers: they have no `ti`."""
+    return bound(_offered, services)
 
 
 def running_services() -> Services | None:
