@@ -19,15 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiosched.authoring.base.file_stamps import Stamp, open_regular, read_whole
-from aiosched.authoring.dag.sources import content_of, digest_of
+from aiosched.authoring.dag.sources import content_of, digest_of, may_define_dags
 from aiosched.parsing.ignore_files import IgnoreRules, ignore_rules, is_ignored
 
 if TYPE_CHECKING:
     from aiosched.config import Settings
 
 MOST_ENTRIES: Final = 500_000  # files and folders
-SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
-DAG_WORDS: Final = (b"dag", b"asset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +169,7 @@ class Discovery:
             members, digest = read_archive(path) or (None, "")
             return _Entry(stamp, digest if members else "", bool(members), members)
         content, stamp = read_whole(path)
-        return _Entry(stamp, digest_of(content), not self._selection.safe_mode or looks_like_dags(content), None)
-
-
-def looks_like_dags(content: bytes) -> bool:
-    """Safe mode: whether a file with this content should be imported."""
-    lowered = content.lower()
-    return any(word in lowered for word in SYSTEM_WORDS) and any(word in lowered for word in DAG_WORDS)
+        return _Entry(stamp, digest_of(content), not self._selection.safe_mode or may_define_dags(content), None)
 
 
 def read_archive(path: Path) -> tuple[tuple[str, ...], str] | None:

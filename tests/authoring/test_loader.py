@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.authoring.dag.loader import LoadedFile, load_file, may_define_dags, module_name
+from aiosched.authoring.dag.loader import LoadedFile, load_file, module_name
+from aiosched.authoring.dag.sources import may_define_dags
 from aiosched.core.graph.spec import encode_spec
 from aiosched.errors import DagError, DuplicateTaskError
 from tests.undone_imports import undone_imports
@@ -205,9 +206,15 @@ def test_errors_in_an_archive_show_its_lines(tmp_path: Path) -> None:
     ("content", "candidate"),
     [
         (b"import aiosched\n@dag", True),
+        (b"from aiosched import DAG", True),
         (b"from Airflow import DAG", True),
+        (b"import AIRFLOW\n@DAG", True),
+        (b"from aiosched import Asset", True),
         (b"airflow asset", True),
+        (b"# a dag for airflow", True),
+        (b"\xff\xfe aiosched dag", True),
         (b"import aiosched", False),
+        (b"dag = asset = 1", False),
         (b"dag", False),
         (b"", False),
     ],

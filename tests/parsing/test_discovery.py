@@ -10,7 +10,7 @@ import pytest
 
 from aiosched.authoring.base.file_stamps import read_whole
 from aiosched.parsing import ignore_files
-from aiosched.parsing.discovery import Discovery, FileSelection, Listing, looks_like_dags, read_archive
+from aiosched.parsing.discovery import Discovery, FileSelection, Listing, read_archive
 from tests.parsing.builders import dag_source, write, write_zip
 
 LATER = 2**62  # ns: every file was changed long ago
@@ -18,24 +18,6 @@ LATER = 2**62  # ns: every file was changed long ago
 
 def listed(folder: Path, *, safe_mode: bool = True, syntax: str = "by file") -> Listing:
     return Discovery(folder, FileSelection(safe_mode, syntax)).list(now_ns=LATER)
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"from aiosched import DAG", True),
-        (b"from airflow import DAG", True),
-        (b"import AIRFLOW\n@DAG", True),
-        (b"from aiosched import Asset", True),
-        (b"import aiosched", False),
-        (b"dag = asset = 1", False),
-        (b"# a dag for airflow", True),
-        (b"\xff\xfe aiosched dag", True),
-        (b"", False),
-    ],
-)
-def test_safe_mode_wants_a_word_for_the_system_and_one_for_a_dag(content: bytes, expected: bool) -> None:
-    assert looks_like_dags(content) is expected
 
 
 def test_python_files_are_found_in_all_folders_but_hidden_ones(tmp_path: Path) -> None:

@@ -30,13 +30,11 @@ from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.dag import DAG
 from aiosched.authoring.dag.project_finder import use_project
 from aiosched.authoring.dag.serialize import advise
-from aiosched.authoring.dag.sources import digest_of, finder, names_in_functions, put_on_path
+from aiosched.authoring.dag.sources import digest_of, finder, may_define_dags, names_in_functions, put_on_path
 from aiosched.authoring.plugins.loading import load_plugins, load_policies
 from aiosched.authoring.runtime.xcom_values import DAG_MODULES
 from aiosched.errors import DagError, DuplicateTaskError
 
-SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
-DAG_WORDS: Final = (b"dag", b"asset")
 _OF_ANOTHER: Final = (
     "No DAG of aiosched is in this file: `import airflow` was answered by the Airflow in {}, and DAGs of its classes "
     'run only there. To run them here, set core.airflow to "compat".'
@@ -121,12 +119,6 @@ def module_name(path: Path, member: str = "") -> str:
     stem = PurePosixPath(member).stem if member else path.stem
     readable = "".join(letter if letter.isalnum() else "_" for letter in stem)
     return f"{DAG_MODULES}{digest}_{readable}"
-
-
-def may_define_dags(content: bytes) -> bool:
-    """Whether the content has the words that every DAG file has (safe mode)."""
-    lowered = content.lower()
-    return any(word in lowered for word in SYSTEM_WORDS) and any(word in lowered for word in DAG_WORDS)
 
 
 @contextlib.contextmanager

@@ -42,6 +42,8 @@ _MOST_HASHED: Final = 2**24  # bytes; of larger data files only the stamp counts
 _HASH_BASED: Final = (0b11).to_bytes(4, "little")  # flags of hash-based bytecode (PEP 552)
 _HEADER: Final = 16  # bytes before the code
 _IMPORTS: Final = dis.opmap["IMPORT_NAME"]
+_SYSTEM_WORDS: Final = (b"aiosched", b"airflow")
+_DAG_WORDS: Final = (b"dag", b"asset")
 _NO_NAMES: Final = frozenset[str]()
 
 
@@ -84,6 +86,12 @@ def names_in_functions(code: CodeType) -> frozenset[str]:
             if _IMPORTS in inner.co_code[::2]:
                 found.update(part for name in inner.co_names for part in name.split("."))
     return frozenset(found)
+
+
+def may_define_dags(content: bytes) -> bool:
+    """Whether the content has the words that every DAG file has (safe mode)."""
+    lowered = content.lower()
+    return any(word in lowered for word in _SYSTEM_WORDS) and any(word in lowered for word in _DAG_WORDS)
 
 
 def content_of(path: str | Path) -> tuple[bytes, Stamp]:
