@@ -50,9 +50,9 @@ class Output(Unknown, Dependable):
     _inner: Sequence[Output] = ()  # what it is made of
 
     @property
-    @abstractmethod
     def sources(self) -> Sequence[XComArg[Any]]:
         """The stored values that it consists of."""
+        return [source for one in self._inner for source in one.sources]
 
     @property
     @abstractmethod
@@ -275,10 +275,6 @@ class MappedOutput(Output):
         self._function = function
 
     @property
-    def sources(self) -> Sequence[XComArg[Any]]:
-        return self._inner[0].sources
-
-    @property
     def map_input(self) -> MapInput:
         return self._inner[0].map_input
 
@@ -299,10 +295,6 @@ class ZippedOutput(Output):
     def __init__(self, inputs: Sequence[Output], fill: Any) -> None:
         self._inner = inputs
         self._fill = fill
-
-    @property
-    def sources(self) -> Sequence[XComArg[Any]]:
-        return [source for one in self._inner for source in one.sources]
 
     @property
     def map_input(self) -> MapInput:
@@ -331,10 +323,6 @@ class ConcatenatedOutput(Output):
 
     def __init__(self, inputs: Sequence[Output]) -> None:
         self._inner = inputs
-
-    @property
-    def sources(self) -> Sequence[XComArg[Any]]:
-        return [source for one in self._inner for source in one.sources]
 
     @property
     def map_input(self) -> MapInput:
