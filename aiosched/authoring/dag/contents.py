@@ -20,7 +20,7 @@ from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.custom_timetables import Timetable, list_runs
 from aiosched.authoring.dag.deadlines import DeadlineAlert, deadlines_of
 from aiosched.authoring.dag.traversal import Traversal
-from aiosched.authoring.tasks.operator import BaseOperator, Callbacks, Seconds
+from aiosched.authoring.tasks.operator import BaseOperator, CallbackList, Callbacks, Seconds
 from aiosched.core.access.dag_control import read_control
 from aiosched.core.graph.spec import RunKeySpec
 from aiosched.core.timetables import AnyTimetable, AssetOrTimeSchedule, Restriction, parse_schedule
@@ -116,15 +116,9 @@ class DagContents(Traversal, metaclass=checks.NamesItsParameters):
         self.dagrun_timeout: timedelta | None = checks.optional_duration("dagrun_timeout", dagrun_timeout, where)
         self.fail_fast = fail_fast
         self.deadlines: list[DeadlineAlert] = deadlines_of(deadline, where)
-        self.on_success_callback: list[Callable[..., Any]] = checks.callbacks(
-            "on_success_callback", on_success_callback, where
-        )
-        self.on_failure_callback: list[Callable[..., Any]] = checks.callbacks(
-            "on_failure_callback", on_failure_callback, where
-        )
-        self.sla_miss_callback: list[Callable[..., Any]] = checks.callbacks(
-            "sla_miss_callback", sla_miss_callback, where
-        )
+        self.on_success_callback: CallbackList = checks.callbacks("on_success_callback", on_success_callback, where)
+        self.on_failure_callback: CallbackList = checks.callbacks("on_failure_callback", on_failure_callback, where)
+        self.sla_miss_callback: CallbackList = checks.callbacks("sla_miss_callback", sla_miss_callback, where)
         self.is_paused_upon_creation = is_paused_upon_creation
         self.allowed_run_types: tuple[str, ...] | None = checks.run_types("allowed_run_types", allowed_run_types, where)
         self.render_template_as_native_obj = render_template_as_native_obj

@@ -59,6 +59,7 @@ MAX_RETRIES: Final = 30_000  # the column of the try number is a smallint
 
 Callback: TypeAlias = Callable[["Context"], Any]
 Callbacks: TypeAlias = Callback | Sequence[Callback] | None
+CallbackList: TypeAlias = list[Callable[..., Any]]
 Seconds: TypeAlias = timedelta | float
 RetryFunction: TypeAlias = Callable[[BaseException, "Context"], Seconds | bool | None]
 """Called when a try has failed and has a retry left. False: no retry. A duration: the delay of the retry. None, or an
@@ -203,21 +204,11 @@ class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
             "max_active_tis_per_dagrun", max_active_tis_per_dagrun, least=0, where=where
         )
 
-        self.on_execute_callback: list[Callable[..., Any]] = checks.callbacks(
-            "on_execute_callback", on_execute_callback, where
-        )
-        self.on_success_callback: list[Callable[..., Any]] = checks.callbacks(
-            "on_success_callback", on_success_callback, where
-        )
-        self.on_failure_callback: list[Callable[..., Any]] = checks.callbacks(
-            "on_failure_callback", on_failure_callback, where
-        )
-        self.on_retry_callback: list[Callable[..., Any]] = checks.callbacks(
-            "on_retry_callback", on_retry_callback, where
-        )
-        self.on_skipped_callback: list[Callable[..., Any]] = checks.callbacks(
-            "on_skipped_callback", on_skipped_callback, where
-        )
+        self.on_execute_callback: CallbackList = checks.callbacks("on_execute_callback", on_execute_callback, where)
+        self.on_success_callback: CallbackList = checks.callbacks("on_success_callback", on_success_callback, where)
+        self.on_failure_callback: CallbackList = checks.callbacks("on_failure_callback", on_failure_callback, where)
+        self.on_retry_callback: CallbackList = checks.callbacks("on_retry_callback", on_retry_callback, where)
+        self.on_skipped_callback: CallbackList = checks.callbacks("on_skipped_callback", on_skipped_callback, where)
         self._pre_execute = pre_execute
         self._post_execute = post_execute
 
