@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.authoring.base.checks import fail
@@ -48,49 +47,20 @@ class PriorityWeightStrategy(ABC):
         return cls(**data)
 
 
-@dataclass(frozen=True)
 class PlannedTry:
-    """A try that may come: what strategies get to see."""
+    """A try that may come: what strategies get to see. `task` is a BaseOperator."""
 
-    task: Any  # a BaseOperator
-    try_number: int
-    map_index: int = -1
-
-    @property
-    def task_id(self) -> str:
-        """The id of the task."""
-        return str(self.task.task_id)
-
-    @property
-    def dag_id(self) -> str:
-        """The id of its DAG."""
-        return str(self.task.dag_id)
-
-    @property
-    def max_tries(self) -> int:
-        """The number of retries."""
-        return int(self.task.retries)
-
-    @property
-    def priority_weight(self) -> int:
-        """The task's own weight."""
-        return int(self.task.priority_weight)
-
-    @property
-    def pool(self) -> str:
-        """The task's pool."""
-        return str(self.task.pool)
-
-    @property
-    def queue(self) -> str | None:
-        """The task's queue."""
-        queue: str | None = self.task.queue
-        return queue
-
-    @property
-    def operator(self) -> str:
-        """The name of the task's class."""
-        return str(self.task.task_type)
+    def __init__(self, task: Any, try_number: int) -> None:
+        self.task = task
+        self.try_number = try_number
+        self.map_index = -1
+        self.task_id: str = task.task_id
+        self.dag_id: str = task.dag_id
+        self.max_tries: int = task.retries
+        self.priority_weight: int = task.priority_weight
+        self.pool: str = task.pool
+        self.queue: str | None = task.queue
+        self.operator: str = task.task_type
 
 
 def weight_rule_of(value: object, where: Location | None) -> str | PriorityWeightStrategy:
