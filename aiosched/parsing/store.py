@@ -101,8 +101,7 @@ async def store_results(
             if dag_id not in claims.kept and not (r.error is None and dag_id in {d.dag_id for d in r.dags})
         },
     )
-    await assets.forget_references(conn, withdrawn)
-    await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
+    await _forget_mentions(conn, withdrawn)
     kept = dict[str, list[str]]()
     for dag_id, claim in claims.kept.items():
         kept.setdefault(claim.file or "", []).append(dag_id)
@@ -151,8 +150,7 @@ async def remove_files(conn: DatabaseConnection, files: Collection[str]) -> Stor
     withdrawn = await dag_statements.withdraw_dags(
         conn, {(dag_id, file.file, False) for file in before.values() for dag_id in file.dag_ids}
     )
-    await assets.forget_references(conn, withdrawn)
-    await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
+    await _forget_mentions(conn, withdrawn)
     await dag_statements.delete_files(conn, files)
     return StoredFiles(frozenset(withdrawn), frozenset(withdrawn))
 
@@ -186,8 +184,7 @@ async def register_specs(
     if not are_all:
         return StoredFiles(frozenset(changed))
     withdrawn = await dag_statements.withdraw_registered(conn, application, claims.keys())
-    await assets.forget_references(conn, withdrawn)
-    await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
+    await _forget_mentions(conn, withdrawn)
     return StoredFiles(frozenset(changed) | frozenset(withdrawn), frozenset(withdrawn))
 
 
@@ -195,9 +192,14 @@ async def withdraw_registered(conn: DatabaseConnection, application: str, dag_id
     """Make one DAG of an application stale, unless a file has it; whether that changed it. As `register_specs`."""
     await _locked(conn, (), {dag_id})
     withdrawn = await dag_statements.withdraw_one(conn, application, dag_id)
+    await _forget_mentions(conn, withdrawn)
+    return bool(withdrawn)
+
+
+async def _forget_mentions(conn: DatabaseConnection, withdrawn: Collection[str]) -> None:
+    """Stale DAGs mention no assets, and depend on no DAGs."""
     await assets.forget_references(conn, withdrawn)
     await dependencies.store_dependencies(conn, dict.fromkeys(withdrawn, ()))
-    return bool(withdrawn)
 
 
 async def _files_before(
