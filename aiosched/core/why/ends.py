@@ -130,10 +130,11 @@ def explain_end(
 
 
 def _root_words(board: Board, roots: Sequence[Instance]) -> str:
-    if not roots:
-        return ""
-    named = ", ".join(
-        f"{name_of(board, root)} ({root.reason})" if root.reason else name_of(board, root) for root in roots[:_NAMED]
-    )
-    more = f" and {len(roots) - _NAMED} more" if len(roots) > _NAMED else ""
-    return f"the root is {named}" if len(roots) == 1 else f"the roots are {named}{more}"
+    verb = "the root is" if len(roots) == 1 else "the roots are"
+    return f"{verb} {named(board, roots)}" if roots else ""
+
+
+def named(board: Board, failed: Sequence[Instance]) -> str:
+    """The first of some failures by their names, with the reasons."""
+    names = [name_of(board, each) + (f" ({each.reason})" if each.reason else "") for each in failed[:_NAMED]]
+    return ", ".join(names) + (f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else "")

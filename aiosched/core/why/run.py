@@ -16,7 +16,7 @@ from aiosched.core.values.durations import duration
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, RUN_FINISHED, RunState, TaskState
 from aiosched.core.why.commands import explain, rerun, show_log
-from aiosched.core.why.ends import failures_of, holder_of, name_of
+from aiosched.core.why.ends import failures_of, holder_of, named
 from aiosched.core.why.explanation import (
     MOST_HOLDERS,
     Explanation,
@@ -254,10 +254,6 @@ def _explain_end(facts: RunFacts, board: Board, subject: str) -> Explanation:
         )
     failures = failures_of(board)
     reason = _REASONS.get(run.reason or "", run.reason or "no reason is known")
-    named = ", ".join(
-        f"{name_of(board, each)} ({each.reason})" if each.reason else name_of(board, each) for each in failures[:3]
-    )
-    more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
     at = f" at {stamp(run.end_date)}" if run.end_date else ""
     undone = [each for each in board if is_undone(each)]
     left = f"; its stop left {counted(len(undone), 'task instance')} undone" if undone else ""
@@ -267,7 +263,7 @@ def _explain_end(facts: RunFacts, board: Board, subject: str) -> Explanation:
     return Explanation(
         subject=subject,
         state=run.state.value,
-        summary=f"failed{at}: {reason}" + (f": {named}{more}" if named else "") + left,
+        summary=f"failed{at}: {reason}" + (f": {named(board, failures)}" if failures else "") + left,
         gates=(Gate(name="tasks", verdict=Verdict.NEVER, detail=_progress(board), holders=holders),),
         at=now,
         since=run.end_date,
