@@ -8,7 +8,7 @@ Does not live here: what is stored (planning.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from typing import Final
@@ -18,6 +18,7 @@ import msgspec
 
 from aiosched.core.requests.requests import Request, Unpause
 from aiosched.core.requests.stored import encode
+from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import partition_of
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.lists.dag_lists import list_dags
@@ -29,16 +30,15 @@ from aiosched.db.statements.inbox import find_request, notify, read_answer, send
 from aiosched.db.statements.runs import set_paused
 from aiosched.errors import Refused
 from aiosched.migration.planning import (
-    KEPT_WHY,
     ImportedDag,
+    ImportedVariable,
     MigrationPlan,
     MigrationStep,
     StepOutcome,
     StoredHere,
-    connection_outcome,
-    pool_outcome,
+    StoredValue,
     preview,
-    variable_outcome,
+    value_steps,
 )
 from aiosched.migration.rows import AirflowPool
 from aiosched.parsing.result import ParsedFile
@@ -82,47 +82,33 @@ class Migration:
     async def apply(self, plan: MigrationPlan, files: Sequence[ParsedFile], *, now: datetime) -> list[MigrationStep]:
         """Store the plan and the DAGs of `files`. What fails about one row is a step with its reason."""
         stored = await stored_here(self.db, self.keyring, default_slots=self.default_slots)
-        steps = [*await self._values(plan, stored)]
+        values = value_steps(plan, stored, overwrite=self.overwrite)
+        steps = [await self._stored(step, new) for step, new in values]
         new = await self._store_files(files, now)
         is_alive = any(scheduler.alive for scheduler in await list_schedulers(self.db))
         steps += [await self._dag(dag, is_new=dag.dag_id in new, is_alive=is_alive) for dag in plan.dags]
         return [*steps, *plan.left]
 
-    async def _values(self, plan: MigrationPlan, stored: StoredHere) -> list[MigrationStep]:
-        store, steps = SecretStore(self.db, self.keyring), []
-        for variable in plan.variables:
-            outcome, why = variable_outcome(variable, stored, overwrite=self.overwrite), None
-            if outcome in _WRITES:
-                value = VariableValue(variable.value, variable.description)
-                try:
-                    await store.set_variables({variable.key: value}, requested_by=self.requested_by)
-                except Refused as error:
-                    outcome, why = StepOutcome.LEFT, str(error)
-            steps.append(MigrationStep("variable", variable.key, outcome, why or _why(outcome)))
-        for connection in plan.connections:
-            outcome, why = connection_outcome(connection, stored, overwrite=self.overwrite), None
-            if outcome in _WRITES:
-                try:
-                    await store.set_connections([connection], requested_by=self.requested_by)
-                except Refused as error:
-                    outcome, why = StepOutcome.LEFT, str(error)
-            steps.append(MigrationStep("connection", connection.conn_id, outcome, why or _why(outcome)))
-        for pool in plan.pools:
-            outcome, why = pool_outcome(pool, stored, overwrite=self.overwrite), None
-            if outcome in _WRITES:
-                try:
+    async def _stored(self, step: MigrationStep, new: StoredValue) -> MigrationStep:
+        """Store a value if that is what the step does; the step, with the reason if it is refused."""
+        if step.outcome not in _WRITES:
+            return step
+        store, by = SecretStore(self.db, self.keyring), self.requested_by
+        try:
+            match new:
+                case ImportedVariable():
+                    value = VariableValue(new.value, new.description)
+                    await store.set_variables({new.key: value}, requested_by=by)
+                case ConnectionValue():
+                    await store.set_connections([new], requested_by=by)
+                case AirflowPool():
                     await set_pool(
-                        self.db,
-                        pool.name,
-                        pool.slots,
-                        include_deferred=pool.include_deferred,
-                        description=pool.description,
-                        requested_by=self.requested_by,
-                    )
-                except Refused as error:
-                    outcome, why = StepOutcome.LEFT, str(error)
-            steps.append(MigrationStep("pool", pool.name, outcome, why or _why(outcome)))
-        return steps
+                        self.db, new.name, new.slots, include_deferred=new.include_deferred,
+                        description=new.description, requested_by=by,
+                    )  # fmt: skip
+        except Refused as error:
+            return replace(step, outcome=StepOutcome.LEFT, why=str(error))
+        return step
 
     async def _store_files(self, files: Sequence[ParsedFile], now: datetime) -> set[str]:
         """Store the DAGs of the files; those that are new here, which are returned, are paused."""
@@ -189,7 +175,3 @@ def _name_of(dag: ImportedDag, repeat: int) -> UUID:
     """The key of a request, the same whenever this is repeated: a DAG goes on after one run once."""
     after = "" if dag.after is None else dag.after.logical_date.isoformat()
     return uuid5(NAMESPACE_URL, f"aiosched:migrate:{dag.dag_id}:{after}:{dag.unpause}:{repeat}")
-
-
-def _why(outcome: StepOutcome) -> str | None:
-    return KEPT_WHY if outcome is StepOutcome.KEPT else None

@@ -25,8 +25,6 @@ T = TypeVar("T")
 
 KEPT_WHY: Final = "it is different here: --overwrite replaces it"
 
-_TEST_POOLS: Final = frozenset({DEFAULT_POOL})
-
 
 class StepOutcome(StrEnum):
     """What a step does, or has done."""
@@ -56,6 +54,9 @@ class ImportedVariable:
     key: str
     value: str
     description: str | None
+
+
+StoredValue = ImportedVariable | ConnectionValue | AirflowPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,21 +212,24 @@ def _outcome(old: T | None, new: T, overwrite: bool) -> StepOutcome:
     return StepOutcome.CHANGED if overwrite else StepOutcome.KEPT
 
 
+def value_steps(plan: MigrationPlan, stored: StoredHere, *, overwrite: bool) -> list[tuple[MigrationStep, StoredValue]]:
+    """What storing each variable, connection and pool does, and what is to be stored."""
+    found: list[tuple[str, str, StepOutcome, StoredValue]] = [
+        *(("variable", one.key, variable_outcome(one, stored, overwrite=overwrite), one) for one in plan.variables),
+        *(("connection", one.conn_id, connection_outcome(one, stored, overwrite=overwrite), one)
+          for one in plan.connections),
+        *(("pool", one.name, pool_outcome(one, stored, overwrite=overwrite), one) for one in plan.pools),
+    ]  # fmt: skip
+    return [
+        (MigrationStep(kind, name, outcome, KEPT_WHY if outcome is StepOutcome.KEPT else None), one)
+        for kind, name, outcome, one in found
+    ]
+
+
 def preview(plan: MigrationPlan, stored: StoredHere, *, overwrite: bool) -> list[MigrationStep]:
     """What applying the plan would do, as far as it can be told without the owners of the DAGs."""
-    steps = [
-        *(_step("variable", one.key, variable_outcome(one, stored, overwrite=overwrite)) for one in plan.variables),
-        *(
-            _step("connection", one.conn_id, connection_outcome(one, stored, overwrite=overwrite))
-            for one in plan.connections
-        ),
-        *(_step("pool", one.name, pool_outcome(one, stored, overwrite=overwrite)) for one in plan.pools),
-    ]
-    return [*steps, *map(dag_step, plan.dags), *plan.left]
-
-
-def _step(kind: str, name: str, outcome: StepOutcome) -> MigrationStep:
-    return MigrationStep(kind, name, outcome, KEPT_WHY if outcome is StepOutcome.KEPT else None)
+    values = value_steps(plan, stored, overwrite=overwrite)
+    return [*(step for step, _ in values), *map(dag_step, plan.dags), *plan.left]
 
 
 def dag_step(dag: ImportedDag) -> MigrationStep:
