@@ -6,9 +6,8 @@ of the file or the time of day. Source: the semantics reference, section 31.1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,9 +15,10 @@ from aiosched.authoring.base.checks import fail, warn
 from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.plain_values import strict_json
 from aiosched.authoring.dag.blocking_checks import check_blocking
-from aiosched.authoring.dag.task_specs import seconds, task_spec, utc
+from aiosched.authoring.dag.task_specs import same_named, seconds, task_spec, utc
 from aiosched.authoring.mapping.mapped import check_rule
 from aiosched.authoring.tasks.rendering import strings_in
+from aiosched.core.graph.graph import cycle_in
 from aiosched.core.graph.spec import DagSpec, GroupSpec, ParamSpec, RunKeySpec
 from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.timetables import AssetOrTimeSchedule, condition_of
@@ -43,33 +43,23 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
     for task in dag.task_dict.values():
         _check_rules(dag, task)
     check_blocking(dag)
-    return DagSpec(
-        dag_id=dag.dag_id,
-        timetable=dag.timetable_at(now),
-        timezone=dag.zone_name,
-        start_date=utc(dag.start_date),
-        end_date=utc(dag.end_date),
-        catchup=bool(dag.catchup),
-        max_active_runs=dag.max_active_runs,
-        run_key=_run_key(dag),
-        max_active_tasks=dag.max_active_tasks,
-        max_active_tasks_per_run=dag.max_active_tasks_per_run,
-        max_consecutive_failed_dag_runs=dag.max_consecutive_failed_dag_runs,
-        dagrun_timeout=seconds(dag.dagrun_timeout),
-        fail_fast=bool(dag.fail_fast),
-        is_paused_upon_creation=dag.is_paused_upon_creation,
-        allowed_run_types=dag.allowed_run_types,
-        params={name: _param(name, param, dag) for name, param in dag.params.declared().items()},
-        param_order=tuple(dag.params.declared()),
-        tags=tuple(dag.tags),
-        owner=dag.owner,
-        description=dag.description,
-        doc_md=dag.doc_md,
-        has_success_callback=bool(dag.on_success_callback),
-        has_failure_callback=bool(dag.on_failure_callback),
-        tells_missed_slas=any(task.sla is not None and (dag.sla_miss_callback or task.email) for task in dag.tasks),
-        tasks=tuple(task_spec(task) for task in dag.task_dict.values()),
-        groups=tuple(
+    computed: dict[str, Any] = {
+        "timetable": dag.timetable_at(now),
+        "timezone": dag.zone_name,
+        "start_date": utc(dag.start_date),
+        "end_date": utc(dag.end_date),
+        "catchup": bool(dag.catchup),
+        "run_key": _run_key(dag),
+        "dagrun_timeout": seconds(dag.dagrun_timeout),
+        "fail_fast": bool(dag.fail_fast),
+        "params": {name: _param(name, param, dag) for name, param in dag.params.declared().items()},
+        "param_order": tuple(dag.params.declared()),
+        "tags": tuple(dag.tags),
+        "has_success_callback": bool(dag.on_success_callback),
+        "has_failure_callback": bool(dag.on_failure_callback),
+        "tells_missed_slas": any(task.sla is not None and (dag.sla_miss_callback or task.email) for task in dag.tasks),
+        "tasks": tuple(task_spec(task) for task in dag.task_dict.values()),
+        "groups": tuple(
             GroupSpec(
                 group_id=group.group_id,
                 parent_id=group.parent_group.group_id if group.parent_group else None,
@@ -79,13 +69,12 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
             )
             for group in dag.task_groups.values()
         ),
-        owner_links=dag.owner_links,
-        access_control=dag.access_control,
-        deadlines=tuple(deadline.to_spec() for deadline in dag.deadlines),
-        edge_labels=dict(dag.edge_labels),
-        defaults_of=dag.dialect.name if dag.dialect is not None else "",
-        catchup_is_guess=dag.catchup_is_guess and dag.catchup,
-    )
+        "deadlines": tuple(deadline.to_spec() for deadline in dag.deadlines),
+        "edge_labels": dict(dag.edge_labels),
+        "defaults_of": dag.dialect.name if dag.dialect is not None else "",
+        "catchup_is_guess": dag.catchup_is_guess and dag.catchup,
+    }
+    return DagSpec(**computed, **same_named(DagSpec, dag, computed))
 
 
 def advise(dag: DagContents) -> None:
@@ -202,34 +191,14 @@ def _wire_texts(dag: DagContents) -> None:
 
 def check_cycle(dag: DagContents) -> None:
     """Raise DagCycleError naming the tasks of a cycle, if there is one."""
-    tasks = dag.task_dict
-    waiting = {task_id: len(task.upstream_task_ids) for task_id, task in tasks.items()}
-    free = [task_id for task_id, count in waiting.items() if count == 0]
-    while free:
-        task_id = free.pop()
-        del waiting[task_id]
-        for downstream in tasks[task_id].downstream_task_ids:
-            waiting[downstream] -= 1
-            if waiting[downstream] == 0:
-                free.append(downstream)
-    if waiting:
-        _raise_cycle(dag, waiting)
-
-
-def _raise_cycle(dag: DagContents, left: Mapping[str, int]) -> None:
-    """`left` are the tasks on a cycle or downstream of one, so a walk upstream among them finds the cycle."""
-    path = {min(left): 0}  # each next one is an upstream of the one before
-    while (before := min(dag.task(next(reversed(path))).upstream_task_ids & left.keys())) not in path:
-        path[before] = len(path)
-    cycle = list(path)[path[before] :][::-1]
-    start = cycle.index(min(cycle))
-    cycle = cycle[start:] + cycle[:start]
-    arrows = " >> ".join([*cycle, cycle[0]])
-    raise fail(
-        f"The tasks of DAG {dag.dag_id!r} wait for each other: {arrows}. Remove one of these dependencies.",
-        dag._origin,
-        kind=DagCycleError,
-    )
+    cycle = cycle_in({task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks})
+    if cycle is not None:
+        raise fail(
+            f"The tasks of DAG {dag.dag_id!r} wait for each other: {' >> '.join(cycle)}. "
+            "Remove one of these dependencies.",
+            dag._origin,
+            kind=DagCycleError,
+        )
 
 
 def _check_schedule(dag: DagContents) -> None:

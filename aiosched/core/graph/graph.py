@@ -8,7 +8,9 @@ branching.py). All algorithms are iterative, so a chain can be as long as memory
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, TypeVar
 
 from aiosched.core.graph.mapping import Mappings, compile_mappings
 from aiosched.core.graph.previous_run import Lookback, compile_lookback
@@ -18,6 +20,7 @@ from aiosched.core.graph.trigger_rules import TriggerRule
 from aiosched.core.graph.weights import WeightRule, effective_weights
 from aiosched.errors import DagCycleError, DagError, DuplicateTaskError
 
+T = TypeVar("T")
 Neighbours = tuple[tuple[int, ...], ...]  # for each task index its direct neighbours, ascending
 
 
@@ -191,23 +194,21 @@ def _topological_order(spec: DagSpec, upstream: Neighbours, downstream: Neighbou
             if not missing[down]:
                 order.append(down)
     if len(order) < len(upstream):
-        circle = " → ".join(spec.tasks[index].task_id for index in _cycle(upstream, missing))
-        raise DagCycleError(f"DAG {spec.dag_id!r} has a cycle: {circle}. Remove one of these dependencies.")
+        circle = cycle_in(dict(enumerate(upstream))) or []
+        names = " → ".join(spec.tasks[index].task_id for index in circle)
+        raise DagCycleError(f"DAG {spec.dag_id!r} has a cycle: {names}. Remove one of these dependencies.")
     return tuple(order)
 
 
-def _cycle(upstream: Neighbours, missing: Sequence[int]) -> list[int]:
-    """A cycle in dependency order, with the first task repeated. Every task with `missing` leads back to one."""
-    index = next(index for index, count in enumerate(missing) if count)
-    path: list[int] = []
-    seen: dict[int, int] = {}
-    while index not in seen:
-        seen[index] = len(path)
-        path.append(index)
-        index = next(up for up in upstream[index] if missing[up])
-    circle = path[seen[index] :][::-1]
-    start = circle.index(min(circle))
-    return [*circle[start:], *circle[:start], circle[start]]
+def cycle_in(predecessors: Mapping[T, Iterable[T]]) -> list[T] | None:
+    """A cycle in the order of its dependencies, from its least member to that one again; None if there is none."""
+    try:
+        TopologicalSorter(predecessors).prepare()
+    except CycleError as error:
+        cycle: list[Any] = error.args[1]  # the first one is the last one, too
+        start = cycle.index(min(cycle))
+        return [*cycle[start:-1], *cycle[: start + 1]]
+    return None
 
 
 def _effective_leaves(tasks: Sequence[TaskSpec], downstream: Neighbours) -> tuple[int, ...]:
