@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aiosched.authoring.operators.python import call_arguments, is_coroutine_function
+from aiosched.authoring.operators.python import call_arguments, is_coroutine_function, plain_source
 from aiosched.authoring.tasks.operator import BaseOperator
 from aiosched.errors import AioschedError, did_you_mean
 from aiosched.providers import task_decorators
@@ -73,14 +70,9 @@ class FunctionOperator(BaseOperator):
 
     def get_python_source(self) -> str:
         """The source of the function without its decorators. Raises DagError for what has none."""
-        try:
-            text = textwrap.dedent(inspect.getsource(self.python_callable))
-            [node] = ast.parse(text).body
-        except (OSError, TypeError, SyntaxError, ValueError):
-            node, text = ast.Pass(), ""
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if (source := plain_source(self.python_callable)) is None:
             raise self.fail(f"Task {self.task_id!r}: only a function made by `def` can run elsewhere.")
-        return ast.get_source_segment(text, node) or text
+        return source
 
 
 def registered_decorator(name: str) -> Any:

@@ -6,8 +6,10 @@ A branch or short circuit that skips something sets `ti.skip_decision` and retur
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -232,3 +234,13 @@ def _descendants(task_ids: Collection[str], dag: Dag | None) -> set[str]:
             if dag is not None:
                 waiting |= dag.task(task_id).downstream_task_ids
     return found
+
+
+def plain_source(function: Callable[..., Any]) -> str | None:
+    """The source of a function without its decorators; None for one that no `def` has made."""
+    try:
+        text = textwrap.dedent(inspect.getsource(function))
+        (node,) = ast.parse(text).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    return ast.get_source_segment(text, node) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None

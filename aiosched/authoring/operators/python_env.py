@@ -7,13 +7,10 @@ of that), or pickles, also those of dill and cloudpickle.
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
 import json
 import re
 import shutil
-import textwrap
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -21,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from aiosched.authoring.base import checks
 from aiosched.authoring.base.plain_callers import for_plain_callers
-from aiosched.authoring.operators.python import PythonOperator, call_arguments, decide_branch
+from aiosched.authoring.operators.python import PythonOperator, call_arguments, decide_branch, plain_source
 from aiosched.authoring.operators.subprocesses import ProcessCommand, command_environment, command_folder, describe_code
 from aiosched.authoring.operators.venvs import Environment, cache_folder, ensure
 from aiosched.authoring.runtime.connections import Connection
@@ -274,14 +271,9 @@ class IsolatedPythonOperator(PythonOperator):
 
     def _read_source(self) -> str:
         """The source of the function without its decorators; raises DagError if there is none."""
-        try:
-            text = textwrap.dedent(inspect.getsource(self.python_callable))
-            (node,) = ast.parse(text).body
-        except (OSError, TypeError, SyntaxError, ValueError):
-            node, text = ast.Pass(), ""
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if (source := plain_source(self.python_callable)) is None:
             raise self.fail(f"Task {self.task_id!r}: only a function made by `def` can run with another interpreter.")
-        return ast.get_source_segment(text, node) or text
+        return source
 
 
 class PythonVirtualenvOperator(IsolatedPythonOperator):
