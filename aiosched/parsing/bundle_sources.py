@@ -119,16 +119,12 @@ class FolderSource(_Listed):
         return await self._list_folder(self._root, None, imported)
 
 
-class PinnedSource(_Listed):
+class PinnedSource(FolderSource):
     """A folder of which each state is a version: what is listed and parsed is a copy of it."""
 
     def __init__(self, name: str | None, root: Path, keeper: BundleKeeper, files: AuthorFiles) -> None:
-        super().__init__(name, files)
-        self._root, self._keeper, self._reader = root, keeper, FolderReader(root)
-
-    async def watch(self, changed: Callable[[], None]) -> None:
-        """Watch the folder."""
-        await watch_folder(self._root, changed)
+        super().__init__(name, root, files)
+        self._keeper, self._reader = keeper, FolderReader(root)
 
     async def list(self, imported: Collection[str]) -> Listing:
         """The files of the folder as they are now."""

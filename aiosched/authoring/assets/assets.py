@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aiosched.authoring.base.checks import fail, optional_duration
 from aiosched.authoring.base.plain_values import strict_json
@@ -207,34 +207,34 @@ class AssetLink(Condition):
         return f"Asset.ref(name={self.name!r})" if self.name else f"Asset.ref(uri={self.uri!r})"
 
 
-class AssetAll(Condition):
+class _Combined(Condition):
+    """Several conditions."""
+
+    __slots__ = ("members",)
+    expression: ClassVar[type[AllRequired | AnyRequired]]
+
+    def __init__(self, *members: Condition) -> None:
+        self.members: tuple[Condition, ...] = _members(type(self), members)
+
+    def to_expression(self) -> AssetExpression:
+        return self.expression(tuple(member.to_expression() for member in self.members))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.members))})"
+
+
+class AssetAll(_Combined):
     """Met when every member is: `a & b`, `AssetAll(a, b)`, or the list `[a, b]` as a schedule."""
 
-    __slots__ = ("members",)
-
-    def __init__(self, *members: Condition) -> None:
-        self.members: tuple[Condition, ...] = _members(AssetAll, members)
-
-    def to_expression(self) -> AssetExpression:
-        return AllRequired(tuple(member.to_expression() for member in self.members))
-
-    def __repr__(self) -> str:
-        return f"AssetAll({', '.join(map(repr, self.members))})"
+    __slots__ = ()
+    expression = AllRequired
 
 
-class AssetAny(Condition):
+class AssetAny(_Combined):
     """Met when at least one member is: `a | b`, or `AssetAny(a, b)`."""
 
-    __slots__ = ("members",)
-
-    def __init__(self, *members: Condition) -> None:
-        self.members: tuple[Condition, ...] = _members(AssetAny, members)
-
-    def to_expression(self) -> AssetExpression:
-        return AnyRequired(tuple(member.to_expression() for member in self.members))
-
-    def __repr__(self) -> str:
-        return f"AssetAny({', '.join(map(repr, self.members))})"
+    __slots__ = ()
+    expression = AnyRequired
 
 
 Outlet = Asset | AssetAlias | AssetLink
@@ -247,7 +247,7 @@ def outlet_of(value: object) -> Outlet | None:
     return Asset(value) if isinstance(value, str) else None
 
 
-def _members(kind: type[AssetAll | AssetAny], members: Iterable[Condition]) -> tuple[Condition, ...]:
+def _members(kind: type[_Combined], members: Iterable[Condition]) -> tuple[Condition, ...]:
     """The members, with nested conditions of the same kind flattened."""
     found: list[Condition] = []
     for member in members:

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
+
 from aiosched.authoring.runtime.context import moment
 from aiosched.core.timetables import DataInterval, Restriction
 from aiosched.core.timetables.custom import CustomTimetable, ListedRun, ManualStep
@@ -131,17 +133,7 @@ def list_runs(author: Timetable, restriction: Restriction, now: datetime) -> Cus
     samples = [run.run_after for run in runs[max(0, current - _MANUAL_RUNS_PAST) :]] or [begin, begin + step]
     shift, steps = _manual_rule(author, samples)
     kept = runs if restriction.catchup else runs[max(0, current - MAX_RUNS_PAST) :]
-    return CustomTimetable(
-        timetable.name,
-        description=timetable.description,
-        runs=tuple(kept),
-        manual_steps=steps,
-        manual_shift=shift,
-        periodic=timetable.periodic,
-        can_be_scheduled=timetable.can_be_scheduled,
-        active_runs_limit=timetable.active_runs_limit,
-        partitioned_at_runtime=timetable.partitioned_at_runtime,
-    )
+    return msgspec.structs.replace(timetable, runs=tuple(kept), manual_steps=steps, manual_shift=shift)
 
 
 def _runs_to_list(author: Timetable, restriction: Restriction, now: datetime) -> tuple[timedelta, list[ListedRun]]:
