@@ -16,7 +16,7 @@ from aiosched.core.timetables.assets import (
     PartitionedAssetTimetable,
     condition_of,
 )
-from aiosched.core.timetables.base import CompiledTimetable, DataInterval, NextRun, Partition, Restriction
+from aiosched.core.timetables.base import DataInterval, NextRun, Partition, Restriction
 from aiosched.core.timetables.cron import PRESETS
 from aiosched.core.timetables.custom import CustomTimetable
 from aiosched.core.timetables.delta import Delta
@@ -45,7 +45,6 @@ __all__ = [
     "AnyTimetable",
     "AssetOrTimeSchedule",
     "AssetTriggeredTimetable",
-    "CompiledTimetable",
     "ContinuousTimetable",
     "CronDataIntervalTimetable",
     "CronPartitionTimetable",

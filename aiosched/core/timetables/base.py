@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -55,41 +55,21 @@ class NextRun(NamedTuple):
         return self.date or self.interval.start
 
 
-class CompiledTimetable(Protocol):
-    """When runs happen. Implementations are frozen msgspec structs: they are stored in the serialized DAG.
+class StoredTimetable(msgspec.Struct, frozen=True, tag_field="kind"):
+    """When runs happen, as it is stored in the serialized DAG; what most timetables have in common.
 
     `next_run` gets the interval of the latest run of the schedule (None before the first) and returns the next run, or
     None for "no run". It never reads a clock: `now` is given. Results are in UTC. `manual_interval` is the interval of
-    a run triggered at `run_after`.
+    a run triggered at `run_after`, here one without length. Each timetable has a `summary`: the schedule in a few
+    characters, as users write it, such as `0 0 * * *`, `@once` or `1 day`.
     """
 
-    periodic: ClassVar[bool]  # a backfill over it makes sense
-    can_be_scheduled: ClassVar[bool]
-    active_runs_limit: ClassVar[int | None]
-
-    @property
-    def summary(self) -> str:
-        """The schedule in a few characters, as users write it: `0 0 * * *`, `@once`, `1 day`."""
-        ...
-
-    def validate(self) -> None:
-        """Raise TimetableError, naming the remedy, if the schedule is invalid."""
-        ...
-
-    def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None: ...
-
-    def manual_interval(self, run_after: datetime) -> DataInterval: ...
-
-
-class StoredTimetable(msgspec.Struct, frozen=True, tag_field="kind"):
-    """What a timetable is unless it says otherwise: its manual runs are about no period, and it creates none itself."""
-
-    periodic: ClassVar[bool] = True
+    periodic: ClassVar[bool] = True  # a backfill over it makes sense
     can_be_scheduled: ClassVar[bool] = True
     active_runs_limit: ClassVar[int | None] = None
 
     def validate(self) -> None:
-        """Always valid."""
+        """Raise TimetableError, naming the remedy, if the schedule is invalid."""
 
     def next_run(self, *, last: DataInterval | None, restriction: Restriction, now: datetime) -> NextRun | None:
         """No run by the clock."""
