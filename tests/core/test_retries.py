@@ -31,10 +31,6 @@ def test_a_try_may_be_repeated_while_its_number_is_within_the_retries(
     assert may_retry(try_number, max_tries) is allowed
 
 
-def test_a_task_that_was_cleared_while_it_ran_may_always_be_repeated() -> None:
-    assert may_retry(9, 0, restarting=True)
-
-
 @pytest.mark.parametrize("multiplier", [0.0, 1.0])
 @pytest.mark.parametrize("base", [0.0, 0.5, 300.0, 200_000.0])
 def test_a_constant_delay_is_exactly_the_base(base: float, multiplier: float) -> None:

@@ -172,8 +172,8 @@ def test_a_zone_is_stored_by_its_name(value: str | tzinfo, name: str) -> None:
 
 
 def test_the_zone_of_a_schedule_is_that_of_its_start_date() -> None:
-    assert schedule_timezone(datetime(2026, 1, 1, tzinfo=AMSTERDAM), "Asia/Tokyo") == "Europe/Amsterdam"
-    assert schedule_timezone(datetime(2026, 1, 1), "Asia/Tokyo") == "Asia/Tokyo"  # noqa: DTZ001
+    assert schedule_timezone(datetime(2026, 1, 1, tzinfo=AMSTERDAM)) == "Europe/Amsterdam"
+    assert schedule_timezone(datetime(2026, 1, 1)) == "UTC"  # noqa: DTZ001
     assert schedule_timezone(None) == "UTC"
 
 

@@ -64,11 +64,11 @@ def timezone_name(value: str | tzinfo) -> str:
     return f"{'-' if offset < timedelta(0) else '+'}{minutes // 60:02}:{minutes % 60:02}"
 
 
-def schedule_timezone(start_date: datetime | None, default: str = "UTC") -> str:
-    """The zone of a cron schedule: that of the DAG's start date, else `default`.
+def schedule_timezone(start_date: datetime | None) -> str:
+    """The zone of a cron schedule: that of the DAG's start date, else UTC.
 
     Source: the semantics reference, section 11.1.
     """
     if start_date is None or start_date.tzinfo is None:
-        return default
+        return "UTC"
     return timezone_name(start_date.tzinfo)

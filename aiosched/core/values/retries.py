@@ -13,13 +13,12 @@ MOST_TRIES: Final = 32_000  # of one task instance, however often it is cleared:
 MAX_TASK_RETRY_DELAY: Final = 86_400.0  # seconds: default of the setting core.max_task_retry_delay
 
 
-def may_retry(try_number: int, max_tries: int, *, restarting: bool = False) -> bool:
+def may_retry(try_number: int, max_tries: int) -> bool:
     """Whether a task instance can be retried after its try `try_number` (1 for the first) failed.
 
-    `max_tries` is the number of retries allowed so far: 2 allows the tries 1, 2 and 3. An instance that a user cleared
-    while it ran (`restarting`) always can.
+    `max_tries` is the number of retries allowed so far: 2 allows the tries 1, 2 and 3.
     """
-    return restarting or (max_tries > 0 and try_number <= max_tries)
+    return max_tries > 0 and try_number <= max_tries
 
 
 def retry_delay(
