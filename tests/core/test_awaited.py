@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from aiosched.core.creation.awaited import NONE_AWAITED, AwaitedRuns, WaitingRun, find_awaited, who_waits_for
 from aiosched.core.creation.run_creation import runs_to_start
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Waiting:
-    key: int
-    backfill_id: int | None = None
-    run_after: datetime = NOW
-    priority: int = 0
+from aiosched.core.graph.instances import Run
+from tests.core.queued_runs import NOW, a_run
 
 
 def still(waits_for: int | None, group: int | None = None) -> WaitingRun:
@@ -50,13 +41,13 @@ def test_a_limit_stands_still_when_all_its_running_runs_do() -> None:
     assert find_awaited(running, {4: None}).still == {None}
 
 
-def started(*queued: Waiting, running: int, limit: int = 2, awaited: AwaitedRuns) -> list[int]:
+def started(*queued: Run, running: int, limit: int = 2, awaited: AwaitedRuns) -> list[int]:
     decision = runs_to_start(queued, now=NOW, limits={None: limit}, running={None: running}, awaited=awaited)
     assert {run.key for run in queued} == {run.key for run in decision.started} | decision.waiting.keys()
     return [run.key for run in decision.started]
 
 
-ONE, TWO, THREE = Waiting(1), Waiting(2), Waiting(3)
+ONE, TWO, THREE = map(a_run, (1, 2, 3))
 FOR_THREE = AwaitedRuns({3: 9}, frozenset({3}), frozenset({None}))
 
 
@@ -83,6 +74,6 @@ def test_awaited_runs_go_first_and_one_of_them_beyond_a_limit_that_stands_still(
 
 
 def test_it_waits_for_its_time_as_any_other() -> None:
-    later = Waiting(3, run_after=NOW + timedelta(hours=1))
+    later = a_run(3, NOW + timedelta(hours=1))
 
     assert started(ONE, later, running=2, awaited=FOR_THREE) == []

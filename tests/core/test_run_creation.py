@@ -7,8 +7,7 @@ due), 13.4, 14.1 to 14.3 (which runs start) and 29.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -33,6 +32,7 @@ from aiosched.core.creation.run_creation import (
     runs_to_start,
     tasks_of_run,
 )
+from aiosched.core.graph.instances import Run
 from aiosched.core.graph.spec import DagSpec, ParamSpec, TaskSpec
 from aiosched.core.timetables import (
     AnyTimetable,
@@ -48,6 +48,7 @@ from aiosched.core.timetables import (
 )
 from aiosched.core.values.states import RunType
 from aiosched.errors import DagError, ParamError, Refused, TimetableError
+from tests.core.queued_runs import a_run
 
 DAILY = CronDataIntervalTimetable("@daily", "UTC")
 AT_SIX = CronTriggerTimetable("0 6 * * *", "UTC", interval=timedelta(hours=6))
@@ -300,19 +301,7 @@ def test_the_first_run_of_a_trigger_timetable_has_its_tasks_though_its_interval_
 # Starting queued runs
 
 
-FIRST = day(1)
-
-
-@dataclass(frozen=True)
-class Queued:
-    key: int
-    run_after: datetime = FIRST
-    backfill_id: int | None = None
-    priority: int = 0
-    conf: Mapping[str, Any] = field(default_factory=dict)
-
-
-def started(*queued: Queued, limit: int = 2, running: int = 0, **options: Any) -> list[int]:
+def started(*queued: Run, limit: int = 2, running: int = 0, **options: Any) -> list[int]:
     defaults: dict[str, Any] = {"now": day(5), "limits": {None: limit}, "running": {None: running}}
     return [run.key for run in runs_to_start(queued, **defaults | options).started]
 
@@ -322,26 +311,26 @@ def started(*queued: Queued, limit: int = 2, running: int = 0, **options: Any) -
     [(2, 0, [1, 2]), (2, 1, [1]), (2, 2, []), (2, 5, []), (0, 0, []), (10, 0, [1, 2, 3])],
 )
 def test_runs_start_while_fewer_than_the_limit_run(limit: int, running: int, expected: list[int]) -> None:
-    assert started(Queued(1), Queued(2), Queued(3), limit=limit, running=running) == expected
+    assert started(a_run(1), a_run(2), a_run(3), limit=limit, running=running) == expected
 
 
 def test_the_oldest_run_after_starts_first() -> None:
-    assert started(Queued(1, day(4)), Queued(2, day(2)), Queued(3, day(2))) == [2, 3]
+    assert started(a_run(1, day(4)), a_run(2, day(2)), a_run(3, day(2))) == [2, 3]
 
 
 def test_a_run_that_may_not_start_yet_takes_no_place() -> None:
-    assert started(Queued(1, day(6)), Queued(2, day(5)), limit=1) == [2]
+    assert started(a_run(1, day(6)), a_run(2, day(5)), limit=1) == [2]
 
 
 def test_runs_start_by_priority_and_those_of_backfills_after_them() -> None:
-    queued = Queued(1, day(1)), Queued(2, day(2), priority=3), Queued(3, day(3), priority=3), Queued(4, priority=-1)
+    queued = a_run(1, day(1)), a_run(2, day(2), priority=3), a_run(3, day(3), priority=3), a_run(4, priority=-1)
 
-    assert started(*queued, Queued(5, backfill_id=7), limit=4, limits={None: 4, 7: 1}) == [2, 3, 1, 4, 5]
-    assert started(*queued, Queued(6, day(6), priority=9), limit=2) == [2, 3]
+    assert started(*queued, a_run(5, backfill_id=7), limit=4, limits={None: 4, 7: 1}) == [2, 3, 1, 4, 5]
+    assert started(*queued, a_run(6, day(6), priority=9), limit=2) == [2, 3]
 
 
 def test_after_clearing_three_runs_of_a_dag_that_allows_one_exactly_one_starts() -> None:
-    decision = runs_to_start([Queued(1), Queued(2), Queued(3)], now=day(5), limits={None: 1}, running={})
+    decision = runs_to_start([a_run(1), a_run(2), a_run(3)], now=day(5), limits={None: 1}, running={})
 
     assert [run.key for run in decision.started] == [1]
     assert decision.waiting == dict.fromkeys([2, 3], "max_active_runs=1 of the DAG reached: 1 running")
@@ -349,7 +338,7 @@ def test_after_clearing_three_runs_of_a_dag_that_allows_one_exactly_one_starts()
 
 def test_a_blocked_dag_starts_nothing_and_says_why() -> None:
     decision = runs_to_start(
-        [Queued(1), Queued(2, backfill_id=7)],
+        [a_run(1), a_run(2, backfill_id=7)],
         now=day(5),
         limits={None: 9, 7: 9},
         running={},
@@ -361,15 +350,15 @@ def test_a_blocked_dag_starts_nothing_and_says_why() -> None:
 
 
 def test_normal_and_backfill_runs_have_limits_of_their_own() -> None:
-    backfill = [Queued(key, backfill_id=7) for key in (1, 2, 3)]
+    backfill = [a_run(key, backfill_id=7) for key in (1, 2, 3)]
 
-    keys = started(*backfill, Queued(4), Queued(5), limits={None: 1, 7: 2}, backfill_order={1: 3, 2: 2, 3: 1})
+    keys = started(*backfill, a_run(4), a_run(5), limits={None: 1, 7: 2}, backfill_order={1: 3, 2: 2, 3: 1})
 
     assert keys == [4, 3, 2]
 
 
 def test_waiting_runs_say_why() -> None:
-    queued = [Queued(1, day(6)), Queued(2, backfill_id=7), Queued(3, backfill_id=8), Queued(4, backfill_id=9)]
+    queued = [a_run(1, day(6)), a_run(2, backfill_id=7), a_run(3, backfill_id=8), a_run(4, backfill_id=9)]
 
     decision = runs_to_start(
         queued, now=day(5), limits={None: 1, 7: 1, 8: 1, 9: 3}, running={8: 1, 9: 3}, paused_backfills=[7]
@@ -392,7 +381,7 @@ counts = st.fixed_dictionaries({None: st.integers(0, 5), 7: st.integers(0, 5), 8
 def test_no_limit_is_ever_exceeded_and_no_place_stays_empty(
     queue: list[tuple[int, int | None]], limits: dict[int | None, int], running: dict[int | None, int]
 ) -> None:
-    queued = [Queued(key, day(n), group) for key, (n, group) in enumerate(queue)]
+    queued = [a_run(key, day(n), backfill_id=group) for key, (n, group) in enumerate(queue)]
 
     decision = runs_to_start(queued, now=day(5), limits=limits, running=running)
 

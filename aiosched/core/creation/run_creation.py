@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple
 
 from aiosched.core.assets.conditions import DEFINED_BY_NOBODY
 from aiosched.core.creation.awaited import NONE_AWAITED, AwaitedRuns
@@ -286,34 +286,16 @@ def _in_window(of: DagSpec | TaskSpec, date: datetime) -> bool:
 # Starting queued runs
 
 
-class QueuedRun(Protocol):
-    """What the start decision needs to know about a queued run; `key` is its bigint key."""
-
-    @property
-    def key(self) -> int: ...
-    @property
-    def run_after(self) -> datetime: ...
-    @property
-    def backfill_id(self) -> int | None: ...
-    @property
-    def priority(self) -> int: ...
-    @property
-    def conf(self) -> Mapping[str, Any]: ...
-
-
-R = TypeVar("R", bound=QueuedRun)
-
-
 @dataclass(frozen=True, slots=True)
-class StartDecision(Generic[R]):
+class StartDecision:
     """The runs to start, in order, and by key why each of the others waits."""
 
-    started: tuple[R, ...]
+    started: tuple[Run, ...]
     waiting: Mapping[int, str]
 
 
 def runs_to_start(
-    queued: Iterable[R],
+    queued: Iterable[Run],
     *,
     now: datetime,
     limits: Mapping[int | None, int],
@@ -323,7 +305,7 @@ def runs_to_start(
     backfill_order: Mapping[int, int] = _NOTHING,
     awaited: AwaitedRuns = NONE_AWAITED,
     keys: KeyRoom | None = None,
-) -> StartDecision[R]:
+) -> StartDecision:
     """Which queued runs of one DAG start now.
 
     `limits` and `running` are by backfill id, None for runs without a backfill: `max_active_runs` of the DAG or of the
@@ -338,10 +320,10 @@ def runs_to_start(
     """
     count, still = dict(running), set(awaited.still)
     closed: dict[int | None, str] = {backfill: f"backfill {backfill} is paused" for backfill in paused_backfills}
-    started: list[R] = []
+    started: list[Run] = []
     waiting: dict[int, str] = {}
 
-    def turn(run: R) -> tuple[bool, int, int, datetime, int]:
+    def turn(run: Run) -> tuple[bool, int, int, datetime, int]:
         return (run.backfill_id is not None, backfill_order.get(run.key, 0), -run.priority, run.run_after, run.key)
 
     ordered = sorted(queued, key=turn)
