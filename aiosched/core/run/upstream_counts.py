@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiosched.core.graph.graph import Graph
@@ -31,22 +32,13 @@ _FIRST: Final = {
 Sizes = tuple[int | None, ...]  # by which units multiply a task, outermost first; None: unknown
 
 
+@dataclass(slots=True)
 class Share:
     """The upstream instances that one group index depends on: how many there are, and which have finished."""
 
-    __slots__ = ("counts", "setups", "total")
-
-    def __init__(self) -> None:
-        self.counts: StateCounts = StateCounts()
-        self.total: int = 0
-        self.setups: int = 0
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Share):
-            return NotImplemented
-        return (self.counts, self.total, self.setups) == (other.counts, other.total, other.setups)
-
-    __hash__ = None  # type: ignore[assignment]
+    counts: StateCounts = field(default_factory=StateCounts)
+    total: int = 0
+    setups: int = 0
 
 
 class UpstreamCounts:
