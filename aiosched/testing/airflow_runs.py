@@ -33,6 +33,7 @@ from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.results import collect_xcoms
 from aiosched.executors.attempt.runner import Execution, drive
 from aiosched.executors.dag_test import Memory
+from aiosched.executors.inline.executor import RegisteredDags
 
 if TYPE_CHECKING:
     from aiosched.authoring.dag.dag import DAG
@@ -196,7 +197,8 @@ class TestedInstance(task_instance.TaskInstance):
         blocking = asyncio.run if self.attempt.is_async else drive
         execution = _Watched(self.attempt, self.dag_run.memory, environment, blocking=blocking)
         self.state, self.start_date = TaskState.RUNNING, execution.started_at
-        report = _finished(execution.run(_OneDag(self.dag_run.dag)), on_loop=self.attempt.is_async)
+        dags = RegisteredDags(lambda _: self.dag_run.dag)
+        report = _finished(execution.run(dags), on_loop=self.attempt.is_async)
         self.end_date, self.duration = report.at, (report.at - execution.started_at).total_seconds()
         self.task = execution.operator or task
         self.rendered_map_index = execution.map_label
@@ -234,21 +236,6 @@ class _Watched(Execution):
     def _ended(self, state: TaskState) -> None:
         self.ended = state
         super()._ended(state)
-
-
-class _OneDag:
-    """The DAG that the test has. Implements the runner's DagSource."""
-
-    def __init__(self, dag: DAG) -> None:
-        self._dag = dag
-
-    def cached(self, run: RunInfo) -> DAG:
-        return self._dag
-
-    async def load(self, run: RunInfo) -> DAG:
-        return self._dag
-
-    def forget(self, run: RunInfo) -> None: ...
 
 
 def create_dagrun(dag: DAG, state: str = "queued", **given: Any) -> TestedRun:
