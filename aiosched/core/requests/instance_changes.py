@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aiosched.core.creation.moving import added_instances, moving
 from aiosched.core.graph.graph import Graph
@@ -30,16 +30,6 @@ _RUNNING: Final = frozenset({TaskState.RUNNING})
 
 Change = Callable[[Board, datetime], None]
 ChangeOf = Callable[[Board, list[Instance], datetime], object]  # changes the chosen instances of a board
-
-
-class StateFilter(Protocol):
-    """The options of a request that choose by the state of an instance."""
-
-    @property
-    def only_failed(self) -> bool: ...
-
-    @property
-    def only_running(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +64,7 @@ class InstanceSelection:
     graphs: Mapping[int, Graph]
     tasks: Mapping[int, frozenset[int]]
     indexed: Mapping[int, Sequence[IndexedTasks]]  # those named with a map index, and what they lead to
-    request: StateFilter
+    request: TaskChange
     map_index: int | None
     to_rerun: bool  # also select setups and teardowns: when clearing, not when marking
     newest: int | None = None
@@ -99,7 +89,7 @@ def choose(
     graph: Graph,
     instances: Iterable[Instance],
     tasks: frozenset[int],
-    request: StateFilter,
+    request: TaskChange,
     *,
     map_index: int | None = None,
     indexed: Sequence[IndexedTasks] = (),
