@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from aiosched.bundles.names import path_in, prefix_of, short_version
 from aiosched.bundles.places import folders_of
@@ -32,23 +32,12 @@ log: Final = logging.getLogger(__name__)
 AGAIN_AFTER_FAILURE: Final = 5.0  # seconds, doubled with each failure, at most the interval
 
 
-class BundleSource(Protocol):
-    """One bundle of a parser. `name` is None for the DAGs folder of an installation without bundles."""
-
-    name: str | None
-    waiting: bool  # its first version is being fetched
-
-    async def watch(self, changed: Callable[[], None]) -> None:
-        """Call `changed` when a new listing is needed, until cancelled."""
-        ...
-
-    async def list(self, imported: Collection[str]) -> Listing:
-        """The files, with their whole names. Never raises for a problem of the bundle."""
-        ...
-
-
 class _Listed:
-    """Lists a folder with whole names, and keeps the last good listing."""
+    """Lists a folder with whole names, and keeps the last good listing.
+
+    `name` is None for the DAGs folder of an installation without bundles. Its `watch` calls `changed` when a new
+    listing is needed, until cancelled; its `list` never raises for a problem of the bundle.
+    """
 
     def __init__(self, name: str | None, files: AuthorFiles) -> None:
         self.name: str | None = name
@@ -177,6 +166,9 @@ class FetchedSource(_Listed):
         if (version := self._version) is not None:
             return await self._list_folder(self._bundle.cache.path(version), version, imported)
         return self._with_problem() if self._why is None else self._failed(self._why)
+
+
+BundleSource = FolderSource | FetchedSource
 
 
 def sources_of(settings: Settings, keeper: BundleKeeper, files: AuthorFiles) -> list[BundleSource]:
