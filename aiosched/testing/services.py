@@ -5,9 +5,8 @@ Nothing here waits. Variables and connections come from the environment, from th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,6 +24,12 @@ from aiosched.testing.rows.assets import WorldCheck, mentioned_names, names_by_u
 
 if TYPE_CHECKING:
     from aiosched.testing.people import People
+
+_SERVICES: Final = (
+    "ask_input", "asset_check", "asset_events", "asset_state", "check_assets", "clear_run", "close_input", "connection",
+    "previous_run", "previous_success", "run_state", "task_state", "task_states", "trigger_dag",
+    "triggering_asset_events", "variable", "xcoms",
+)  # fmt: skip
 
 
 class WorldServices:
@@ -48,10 +53,9 @@ class WorldServices:
 
     async def call(self, run: int, name: str, args: str) -> str:
         """See TaskServices."""
-        service = _SERVICES.get(name)
-        if service is None:
-            raise NotFound(f"A world does not answer {name!r}; it answers {', '.join(sorted(_SERVICES))}.")
-        return msgspec.json.encode(service(self, run, msgspec.json.decode(args))).decode()
+        if name not in _SERVICES:
+            raise NotFound(f"A world does not answer {name!r}; it answers {', '.join(_SERVICES)}.")
+        return msgspec.json.encode(getattr(self, name)(run, msgspec.json.decode(args))).decode()
 
     def _xcoms(self, run: int, ref: XComRef) -> XComPairs:
         indexes = [index for index, task in enumerate(self._tasks(run)) if task.task_id == ref.task_id]
@@ -274,26 +278,3 @@ def _shown(run: Run | None) -> dict[str, Any] | None:
 
 def _is_in(group: str | None, wanted: str) -> bool:
     return group is not None and (group == wanted or group.startswith(f"{wanted}."))
-
-
-_SERVICES: Final[Mapping[str, Callable[[WorldServices, int, Mapping[str, Any]], Any]]] = MappingProxyType(
-    {
-        "ask_input": WorldServices.ask_input,
-        "asset_check": WorldServices.asset_check,
-        "asset_events": WorldServices.asset_events,
-        "asset_state": WorldServices.asset_state,
-        "check_assets": WorldServices.check_assets,
-        "clear_run": WorldServices.clear_run,
-        "close_input": WorldServices.close_input,
-        "connection": WorldServices.connection,
-        "previous_run": WorldServices.previous_run,
-        "previous_success": WorldServices.previous_success,
-        "run_state": WorldServices.run_state,
-        "task_state": WorldServices.task_state,
-        "task_states": WorldServices.task_states,
-        "trigger_dag": WorldServices.trigger_dag,
-        "triggering_asset_events": WorldServices.triggering_asset_events,
-        "variable": WorldServices.variable,
-        "xcoms": WorldServices.xcoms,
-    }
-)
