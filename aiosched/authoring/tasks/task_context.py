@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from aiosched.authoring.assets.asset_events import InletEvents, OutletEvents, TriggeringAssetEvents
+from aiosched.authoring.assets.state_stores import AssetStateStores, TaskStateStore
 from aiosched.authoring.base.params import ParamsDict
 from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.runtime.connections import connection_access
 from aiosched.authoring.runtime.context import Context, DagRun, moment
+from aiosched.authoring.runtime.variables import VariableAccess
 from aiosched.authoring.runtime.xcom_values import as_default
 from aiosched.authoring.tasks.previous_run import PREVIOUS_RUN, read_previous_run
 from aiosched.core.values.given_values import CannotConvert
@@ -88,52 +92,10 @@ def param_value(name: str, given: Any, default: Any) -> Any:
         raise FailTask(f"Param {name!r}: {error}") from error
 
 
-def _macros(context: Context) -> Any:
-    from aiosched.authoring.runtime import macros
+def _macros(_: Context) -> Any:
+    from aiosched.authoring.runtime import macros  # takes long
 
     return macros
-
-
-def _var(_: Context) -> Any:
-    from aiosched.authoring.runtime.variables import VariableAccess
-
-    return VariableAccess()
-
-
-def _conn(_: Context) -> Any:
-    from aiosched.authoring.runtime.connections import connection_access
-
-    return connection_access()
-
-
-def _inlet_events(context: Context) -> Any:
-    from aiosched.authoring.assets.asset_events import InletEvents
-
-    return InletEvents(context.get("inlets") or ())
-
-
-def _outlet_events(context: Context) -> Any:
-    from aiosched.authoring.assets.asset_events import OutletEvents
-
-    return OutletEvents(context.get("outlets") or ())
-
-
-def _task_state_store(context: Context) -> Any:
-    from aiosched.authoring.assets.state_stores import TaskStateStore
-
-    return TaskStateStore(context["ti"].task_id, context["ti"].map_index)
-
-
-def _asset_state_store(context: Context) -> Any:
-    from aiosched.authoring.assets.state_stores import AssetStateStores
-
-    return AssetStateStores(context.get("inlets") or (), context.get("outlets") or ())
-
-
-def _triggering_asset_events(context: Context) -> Any:
-    from aiosched.authoring.assets.asset_events import TriggeringAssetEvents
-
-    return TriggeringAssetEvents(is_asset_run=context.run.run_type == "asset_triggered")
 
 
 def _ts_nodash(context: Context) -> str:
@@ -146,18 +108,20 @@ def _key(context: Context) -> str:
 
 
 _UNDATED: Final[Mapping[str, Callable[[Context], Any]]] = {
-    "asset_state_store": _asset_state_store,
-    "conn": _conn,
+    "asset_state_store": lambda context: AssetStateStores(context.get("inlets") or (), context.get("outlets") or ()),
+    "conn": lambda _: connection_access(),
     "dag_run": lambda context: DagRun(context.run),
-    "inlet_events": _inlet_events,
+    "inlet_events": lambda context: InletEvents(context.get("inlets") or ()),
     "macros": _macros,
-    "outlet_events": _outlet_events,
+    "outlet_events": lambda context: OutletEvents(context.get("outlets") or ()),
     "params": _params,
-    "task_state_store": _task_state_store,
+    "task_state_store": lambda context: TaskStateStore(context["ti"].task_id, context["ti"].map_index),
     "partition_date": lambda context: moment(context.run.partition_date),
     "partition_key": lambda context: context.run.partition_key,
-    "triggering_asset_events": _triggering_asset_events,
-    "var": _var,
+    "triggering_asset_events": lambda context: TriggeringAssetEvents(
+        is_asset_run=context.run.run_type == "asset_triggered"
+    ),
+    "var": lambda _: VariableAccess(),
 }
 _DATED: Final[Mapping[str, Callable[[Context], Any]]] = {
     **_UNDATED,
