@@ -6,6 +6,7 @@ Help and completion of the root need only names and one line for each command, w
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperGroup
@@ -23,6 +24,7 @@ from aiosched.logs import writes_json
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # of a file that is written
 UsageError: Any = typer.BadParameter.__base__  # typer carries its own click and does not export it
 
 
@@ -103,7 +105,7 @@ class LazyGroup(TyperGroup):
         try:
             return super().main(*args, **kwargs)
         except Exception as error:
-            ours = _ours(error) or _not_utf8(error, kwargs.get("args") or sys.argv[1:])
+            ours = _ours(error) or _unwritable(error) or _not_utf8(error, kwargs.get("args") or sys.argv[1:])
             if ours is None:
                 raise
             if wants_traceback():
@@ -139,6 +141,13 @@ def _ours(error: BaseException) -> AioschedError | None:
         found = [_ours(inner) for inner in error.exceptions]
         return None if None in found else found[0]
     return error if isinstance(error, AioschedError) else None
+
+
+def _unwritable(error: Exception) -> AioschedError | None:
+    """What to say of an error, if the output cannot be written: of files, those that open say which."""
+    if not isinstance(error, OSError) or error.filename is not None or error.errno not in _FULL:
+        return None
+    return AioschedError(f"The output cannot be written: {error.strerror}.")
 
 
 def _not_utf8(error: Exception, argv: Sequence[str]) -> AioschedError | None:
