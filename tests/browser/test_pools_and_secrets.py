@@ -41,6 +41,23 @@ async def test_a_pool_gets_a_rate_and_loses_it_in_its_dialog(service: Service, t
     await service.api("DELETE", "pools/api")
 
 
+async def test_the_command_of_a_dialog_clears_what_the_dialog_clears(service: Service, tab: Tab) -> None:
+    """The commands leave alone what is not given."""
+    await service.api("PUT", "pools/api", json={"slots": 3, "description": "old", "include_deferred": True})
+    await service.api("PUT", "variables/region", json={"value": "a", "description": "old"})
+    page = await tab.open("/pools")
+    dialog = await open_dialog(page.get_by_role("region", name="Pool api"), "Edit …")
+    await dialog.get_by_label("Description").fill("")
+    await dialog.get_by_role("checkbox").uncheck()
+    await expect(dialog.locator("code")).to_have_text("aiosched pools set api 3 '' --no-include-deferred")
+
+    dialog = await open_dialog(await tab.open("/secrets"), "Edit region")
+    await dialog.get_by_label("Description").fill("")
+    await expect(dialog.locator("code").last).to_have_text("aiosched variables set region - --description '' < file")
+    await service.api("DELETE", "pools/api")
+    await service.api("DELETE", "variables/region")
+
+
 @pytest.mark.parametrize(
     ("place", "body", "page", "button", "fields"),
     [

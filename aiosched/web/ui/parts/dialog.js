@@ -52,13 +52,11 @@ export const reportDone = (response, done) =>
 export const shell = (word) =>
   /^[\w@%+=:,./-]+$/.test(String(word)) ? String(word) : `'${String(word).replace(/'/g, `'\\''`)}'`;
 /**
- * A command line from words; empty ones are omitted.
+ * A command line from words, of which null, undefined and false are left out; an empty one clears what it names.
  * @param {...(string | number | false | null | undefined)} words
  */
 export const commandLine = (...words) =>
-  ["aiosched", ...words.filter((w) => w !== null && w !== undefined && w !== "" && w !== false)]
-    .map(shell)
-    .join(" ");
+  ["aiosched", ...words.filter((w) => w !== null && w !== undefined && w !== false)].map(shell).join(" ");
 
 /**
  * The equivalent command line, with a copy button.

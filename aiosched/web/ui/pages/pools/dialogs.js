@@ -90,9 +90,9 @@ export function PoolDialog({ pool, onClose, onDone }) {
         "set",
         name || "POOL",
         draft.slots === "" ? "SLOTS" : body.slots,
-        body.description,
-        body.include_deferred ? "--include-deferred" : "",
-        (body.rate || pool?.rate) && `--rate=${body.rate}`,
+        body.description || (pool?.description ? "" : null),
+        body.include_deferred ? "--include-deferred" : pool?.include_deferred && "--no-include-deferred",
+        body.rate || pool?.rate ? `--rate=${body.rate}` : null,
       )}
       onClose=${onClose}
       onDone=${onDone}

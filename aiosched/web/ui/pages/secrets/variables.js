@@ -128,7 +128,7 @@ function Form({ variable: first, onClose, onDone }) {
   const set = (change) => setDraft({ ...draft, ...change });
   const { key, value, description, is_secret: isSecret } = draft;
   const words = [
-    ...(description ? ["--description", description] : []),
+    ...(description || known.description ? ["--description", description] : []),
     ...(isSecret === known.is_secret ? [] : [isSecret ? "--secret" : "--no-secret"]),
   ];
   const isSame = before === value && known.description === description && known.is_secret === isSecret;
