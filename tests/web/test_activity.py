@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
 
 from aiosched.db.server.engine import Database
-from tests.cli.records import add_dag, add_run, add_task
+from tests.cli.records import add_dag, add_run, add_task, insert, own
 
 
 async def test_a_day_of_runs_by_hour_and_the_errors_of_those_that_failed(db: Database, api: httpx2.AsyncClient) -> None:
@@ -90,3 +91,20 @@ async def test_what_the_database_has_lost_needs_attention_for_a_week(db: Databas
 
     words = "what was stored from 2026-01-01 12:00:00 to 2026-01-01 12:00:05 UTC may be lost"
     assert found["words"] == f"the database went back: {words}"
+
+
+async def test_a_pool_that_does_not_exist_needs_somebody_as_a_full_one_does(
+    db: Database, api: httpx2.AsyncClient
+) -> None:
+    waiting = {"default_pool": 7, "full": 2, "mistyped": 1, "gone": 3, "idle": 0}
+    await own(db, figures=json.dumps({"waiting": waiting}))
+    async with db.acquire() as conn:
+        await insert(conn, "pool", {"name": "full", "slots": 1, "used": 1})
+
+    found = [one for one in (await api.get("summary")).json()["attention"] if one["kind"] == "pool"]
+
+    assert [(one["pool"], one["words"]) for one in found] == [
+        ("full", "pool full: its slot is occupied, 2 tasks wait"),
+        (None, "there is no pool gone, for which 3 tasks wait"),
+        (None, "there is no pool mistyped, for which a task waits"),
+    ]

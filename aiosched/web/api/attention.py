@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final, Literal
@@ -102,11 +103,7 @@ async def of_dags(
         found.append(_about(one, "paused", f"{one.dag_id} is paused while {runs}"))
     found += [_about(one, "late", f"the next run of {one.dag_id} is late") for one in late]
     found += list(_slow(await running_long(db, seen=seen), request_client.clock.now()))
-    for pool in await seen_things(db, visible, "pool", await list_pools(db), lambda pool: pool.name):
-        waiting = sum((row.figures or {}).get("waiting", {}).get(pool.name, 0) for row in schedulers if row.alive)
-        if waiting and pool.slots >= 0 and pool.used >= pool.slots:
-            words = f"pool {pool.name}: {full_pool_words(pool.slots, waiting)}"
-            found.append(Attention(kind="pool", words=words, pool=pool.name))
+    found += await _starving_pools(db, visible, schedulers)
     for one in await home_queries.callbacks_given_up(db, limit=_MOST, seen=seen):
         callbacks = "a callback" if one.number == 1 else f"{one.number} callbacks"
         found.append(_about(one, "callback", f"{callbacks} of {one.dag_id} could not be delivered"))
@@ -120,6 +117,25 @@ async def of_dags(
             )
         )  # fmt: skip
     found += await _alerts(request_client, visible)
+    return found
+
+
+async def _starving_pools(db: Database, visible: Visible, schedulers: Sequence[SchedulerRow]) -> list[Attention]:
+    """Pools without an open slot for the tasks that wait; who sees everything is told of those that do not exist."""
+    waiting: Counter[str] = Counter()
+    for row in schedulers:
+        if row.alive:
+            waiting.update((row.figures or {}).get("waiting", {}))
+    pools = await list_pools(db)
+    found = []
+    for pool in await seen_things(db, visible, "pool", pools, lambda pool: pool.name):
+        if waiting[pool.name] and pool.slots >= 0 and pool.used >= pool.slots:
+            words = f"pool {pool.name}: {full_pool_words(pool.slots, waiting[pool.name])}"
+            found.append(Attention(kind="pool", words=words, pool=pool.name))
+    missing = sorted({*+waiting} - {pool.name for pool in pools}) if visible.is_whole else []
+    for name in missing[:_MOST]:
+        tasks = "a task waits" if waiting[name] == 1 else f"{waiting[name]} tasks wait"
+        found.append(Attention(kind="pool", words=f"there is no pool {name}, for which {tasks}"))
     return found
 
 

@@ -130,7 +130,7 @@ function Figures({ counts }) {
       ${figure(
         counts.running,
         counts.running === 1 ? "task running" : "tasks running",
-        `in ${counts.running_runs} ${counts.running_runs === 1 ? "run" : "runs"}`,
+        `${counts.running_runs} ${counts.running_runs === 1 ? "run" : "runs"} running`,
         "/task-instances?state=running",
       )}
       ${figure(
@@ -179,7 +179,8 @@ function remedy({ kind, dag_id, run_id, task_id, map_index, pool, number, search
   if (kind === "scheduler") return ["/schedulers", "View schedulers"];
   if (kind === "lost") return ["/runs?order=-start_date", "View runs"];
   if (kind === "import_error") return ["/import-errors", number > 1 ? "View errors" : "View error"];
-  if (kind === "pool") return [`/pools?pool=${encodeURIComponent(pool ?? "")}`, "View pool"];
+  if (kind === "pool")
+    return pool ? [`/pools?pool=${encodeURIComponent(pool)}`, "View pool"] : ["/pools", "View pools"];
   if (kind === "input" && dag_id && run_id && task_id) {
     const asked = { dag_id, run_id, task_id, map_index: String(map_index), answer: "1" };
     return [`/inputs?${new URLSearchParams(asked)}`, "Answer"];
