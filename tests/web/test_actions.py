@@ -309,3 +309,15 @@ async def test_a_wrong_method_is_told_the_right_ones(api: httpx2.AsyncClient) ->
         if known is not None:
             assert answer.headers["allow"] == known
             assert f"/api/v1/{path} has no {method}, but {known};" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("path", ["nope", "dags/sales/nope", "dags/sales/runs/r1/erase"])
+async def test_an_address_that_the_api_lacks_is_not_found_by_any_method(
+    api: httpx2.AsyncClient, method: str, path: str
+) -> None:
+    answer = await api.request(method, path)
+
+    assert (answer.status_code, answer.headers.get("allow")) == (404, None)
+    if method != "HEAD":
+        assert answer.json()["detail"] == f"The API has no address /api/v1/{path}; see /api/v1/openapi.json."

@@ -113,8 +113,8 @@ def problem_of(error: Exception) -> Problem:
     return Problem(500, "internal", "Something went wrong here; the log of the web server has the details.")
 
 
-def wrong_method(request: Request) -> Problem | None:
-    """The problem of an address that the API has, but not with the request's method; None for any other address."""
+def wrong_address(request: Request) -> Problem | None:
+    """The problem of an address that the API does not have, or not with the request's method; None outside the API."""
     root_path = request.scope.get("root_path", "")
     scope = {"type": "http", "path": request.scope["path"], "root_path": root_path}
     methods = [
@@ -122,9 +122,11 @@ def wrong_method(request: Request) -> Problem | None:
         for method in _METHODS
         if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in request.app.state.api)
     ]
+    path = scope["path"].removeprefix(root_path)
     if not methods:
-        return None
-    known, path = ", ".join(methods), scope["path"].removeprefix(root_path)
+        detail = f"The API has no address {path}; see /api/v1/openapi.json."
+        return Problem(404, "not-found", detail) if path.startswith("/api/") else None
+    known = ", ".join(methods)
     detail = f"{path} has no {request.method}, but {known}; see /api/v1/openapi.json."
     return Problem(405, "method-not-allowed", detail, headers={"Allow": known})
 
@@ -177,7 +179,7 @@ def install(app: FastAPI, db: Database, *, login_page: Callable[[Request], Respo
 
     async def plain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        if error.status_code == 405 and (problem := wrong_method(request)) is not None:
+        if error.status_code == 405 and (problem := wrong_address(request)) is not None:
             return problem.response()
         code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
         return Problem(error.status_code, code, str(error.detail), headers=error.headers).response()

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from aiosched.web.auth.access import Role, allow
-from aiosched.web.server.problems import Problem, wrong_method
+from aiosched.web.server.problems import Problem, wrong_address
 from aiosched.web.views.static_file import answer_with, find_file
 
 FOLDER: Final = Path(__file__).parents[1] / "ui"
@@ -36,10 +36,8 @@ async def file(request: Request, path: str) -> Response:
 @allow(Role.PUBLIC)
 async def page(request: Request, path: str) -> Response:
     """The UI's page for any address; an unknown address of the API is an error."""
-    if path.startswith("api/"):
-        raise wrong_method(request) or Problem(
-            404, "not-found", f"The API has no address /{path}; see /api/v1/openapi.json."
-        )
+    if path.startswith("api/") and (problem := wrong_address(request)) is not None:
+        raise problem
     return _page(request)
 
 
