@@ -113,7 +113,9 @@ class LazyGroup(TyperGroup):
             elif writes_json():
                 logger.critical("%s", ours)
             else:
-                sys.stderr.write(f"error: {ours}\n")
+                from aiosched.cli.base.output import talk
+
+                talk(f"error: {ours}")
             sys.exit(ours.exit_code)
 
 

@@ -22,7 +22,9 @@ from aiosched.cli.base.output import (
     set_wide,
     show_list,
     show_one,
+    talk,
     to_yaml,
+    write,
 )
 from aiosched.clock import SystemClock
 from aiosched.core.values.durations import relative
@@ -138,6 +140,33 @@ def test_plain_lines_have_tabs_between_cells_and_no_heading(capsys: pytest.Captu
     show_list(ROWS, COLUMNS, None, empty="")
 
     assert capsys.readouterr().out == "a b\t2026-11-20T12:00:00Z\tyes\n"
+
+
+HOSTILE = "a\x1b]0;title\x07\x1b[2J\x9b2J\r\x08b"
+
+
+@pytest.mark.parametrize("form", [Format.PLAIN, Format.TABLE])
+def test_a_terminal_obeys_nothing_of_what_authors_wrote(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: Format
+) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+
+    show_list([HOSTILE], {"TEXT": lambda text: text}, form, empty="")
+    show_one({"text": HOSTILE}, form)
+    write(HOSTILE)
+    talk(HOSTILE)
+
+    shown = capsys.readouterr()
+    assert [word for word in (shown.out + shown.err).split() if word not in ("TEXT", "text")] == ["a2Jb"] * 4
+
+
+def test_values_in_a_pipe_are_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    write(HOSTILE)
+
+    assert capsys.readouterr().out == HOSTILE + "\n"
 
 
 def test_an_id_that_is_wider_than_the_terminal_is_whole_and_the_rest_is_left_out(

@@ -12,6 +12,7 @@ out. With `--wide` all is shown as it is; the other formats always do.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ from aiosched.clock import SystemClock
 from aiosched.core.values.durations import duration as duration
 from aiosched.core.values.durations import relative
 from aiosched.core.values.ids import short_run_id
+from aiosched.core.values.texts import without_escapes
 
 T = TypeVar("T")
 
@@ -70,6 +72,7 @@ _GAP: Final = 2  # between the columns of a table
 _IDS: Final = frozenset({"DAG", "RUN", "TASK", "ID", "POOL", "ASSET", "KEY"})  # never cut, as the first column
 _NARROWEST: Final = 6  # characters to which a column is cut
 _LEFT_OUT: Final = 0  # the width of such a column
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 STRUCTURED: Final = (Format.JSON, Format.YAML)  # for programs
 
 STYLES: Final = {
@@ -105,13 +108,18 @@ def chosen(output: Format | None) -> Format:
 
 def talk(message: str) -> None:
     """Write a message for the user; never part of the data."""
-    sys.stderr.write(message + "\n")
+    sys.stderr.write((harmless(message) if sys.stderr.isatty() else message) + "\n")
     sys.stderr.flush()
 
 
 def write(text: str) -> None:
     """One line of data."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write((harmless(text) if sys.stdout.isatty() else text) + "\n")
+
+
+def harmless(text: str) -> str:
+    """`text` of authors and tasks without what a terminal obeys: escape sequences, and control characters."""
+    return _CONTROL.sub("", without_escapes(text))
 
 
 def show_list(items: Sequence[T], columns: Columns[T], output: Format | None, *, empty: str) -> None:
@@ -226,6 +234,10 @@ def _plain(value: Any) -> str:
 
 def _cell(value: Any, now: datetime | None = None) -> str:
     """A value for people; with `now` an instant is relative to it, and a run id is short."""
+    return harmless(_words(value, now))
+
+
+def _words(value: Any, now: datetime | None) -> str:
     match value:
         case None:
             return ""
