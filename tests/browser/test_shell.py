@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from fastapi import FastAPI
@@ -244,6 +245,19 @@ async def test_a_page_that_hears_no_news_says_so_until_it_does(tab: Tab) -> None
 
     await expect(told).to_have_count(0)
     await expect(page.get_by_role("navigation", name="Main")).to_contain_text("Live")
+
+
+@pytest.mark.parametrize("hours", [-26, 26])
+async def test_ages_are_those_of_the_server_on_a_machine_whose_clock_is_wrong(
+    service: Service, tab: Tab, hours: int
+) -> None:
+    await service.run("stages", "failed", f"clock{hours}")
+    await tab.page.clock.install(time=datetime.now(UTC) + timedelta(hours=hours))
+    page = await tab.open("/runs?time=1h")
+
+    row = page.get_by_role("row").filter(has_text=f"clock{hours}")
+    await expect(row).to_contain_text(re.compile(r"\d s ago"))
+    await expect(row).not_to_contain_text(re.compile(r"\d [dh] |in \d"))
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/dags/100%/runs", "/dags/%ff"])

@@ -1,5 +1,5 @@
 // REST API client: JSON requests and responses, problems as errors with a code, and the current user.
-import { asking, knownOutage } from "./freshness.js";
+import { asking, hearDate, knownOutage } from "./freshness.js";
 import { signal } from "./html.js";
 import { received } from "./json.js";
 
@@ -212,6 +212,7 @@ async function send(method, path, { params, body, headers, raw = false, signal: 
       },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
+    hearDate(response.headers.get("date"));
   } catch (error) {
     if (error.name === "AbortError") throw error;
     const detail =

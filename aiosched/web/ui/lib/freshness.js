@@ -2,6 +2,7 @@
 // The server sends its status every 1.5 s on the event stream (live.js); requests report how they fared (api.js).
 import { computed, signal } from "./html.js";
 
+const ROUGHLY = 5000; // milliseconds by which clocks may differ until a status is heard
 const SILENCE = 4000; // milliseconds without a status, or without an answer, before it is reported
 
 /**
@@ -33,7 +34,17 @@ const pending = new Set();
 /** @type {Set<Reading>} */
 const readings = new Set();
 
-const serverNow = () => Date.now() + serverAhead;
+/** Now by the server's clock: that of this machine may be wrong. */
+export const serverNow = () => Date.now() + serverAhead;
+
+/**
+ * An answer has the server's time, in whole seconds: good enough until the first status tells it exactly.
+ * @param {string | null} date
+ */
+export function hearDate(date) {
+  const ahead = Date.parse(date ?? "") - Date.now();
+  if (!status.value && Math.abs(ahead) > ROUGHLY) serverAhead = ahead;
+}
 
 /**
  * What is wrong now; null: nothing.

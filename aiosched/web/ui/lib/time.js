@@ -1,4 +1,5 @@
 // Formats timestamps and durations. One key switches between UTC and the browser's time zone.
+import { serverNow } from "./freshness.js";
 import { signal } from "./html.js";
 
 /** "utc" or "local", persisted in the browser. */
@@ -8,10 +9,10 @@ export function switchZone() {
   localStorage.setItem("aiosched.zone", zone.value);
 }
 
-/** The current time, updated every second, for "3 m ago" and countdowns. */
-export const now = signal(Date.now());
+/** The current time by the server's clock, updated every second, for "3 m ago" and countdowns. */
+export const now = signal(serverNow());
 setInterval(() => {
-  if (!document.hidden) now.value = Date.now();
+  if (!document.hidden) now.value = serverNow();
 }, 1000);
 
 /**

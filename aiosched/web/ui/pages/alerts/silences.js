@@ -1,4 +1,5 @@
 // Silences: what nothing is sent about for a time, by whom and why; create and end them.
+import { serverNow } from "../../lib/freshness.js";
 import { html, useState } from "../../lib/html.js";
 import { at, may, mayEverywhere, post, remove } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
@@ -87,7 +88,7 @@ const columnsOf = (setOpen) => [
     cell: (s) =>
       s.ended_by ? html`
         <span class="faint">ended by ${s.ended_by}</span>
-      ` : may("operator") && Date.parse(s.ends_at) > Date.now() ? html`
+      ` : may("operator") && Date.parse(s.ends_at) > serverNow() ? html`
         <button
           class="button small"
           aria-label=${`End the silence of ${wordsOf(s)}`}

@@ -1,4 +1,5 @@
 // Create a backfill, after a preview of what happens to each date.
+import { serverNow } from "../../lib/freshness.js";
 import { html, useEffect, useState } from "../../lib/html.js";
 import { get, post } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
@@ -27,7 +28,7 @@ const FATES = {
 const SETTLED = 500; // milliseconds without a change, then the preview is asked for
 
 /** @param {number} back in days */
-const day = (back) => new Date(Date.now() - back * 86400e3).toISOString().slice(0, 10);
+const day = (back) => new Date(serverNow() - back * 86400e3).toISOString().slice(0, 10);
 
 /**
  * A day or a timestamp as entered; a timestamp is in UTC unless it has an offset.

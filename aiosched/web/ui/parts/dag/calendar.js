@@ -1,4 +1,5 @@
 // The calendar: the days of a year with their runs; days with upcoming runs are outlined.
+import { serverNow } from "../../lib/freshness.js";
 import { html, useEffect, useRef } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
@@ -15,7 +16,7 @@ const key = (time) => new Date(time).toISOString().slice(0, 10);
 
 /** @param {{ dagId: string }} props */
 export function CalendarTab({ dagId }) {
-  const thisYear = new Date().getUTCFullYear();
+  const thisYear = new Date(serverNow()).getUTCFullYear();
   const year = Number(query.value.year) || thisYear;
   /** @type {Resource<Api["Calendar"]>} */
   const calendar = useResource(
@@ -69,7 +70,7 @@ function Year({ year, days }) {
   const most = Math.max(1, ...days.map(totalOf));
   /** @param {number} index */
   const weekOf = (index) => Math.floor((index + lead) / 7) + 2;
-  const today = key(Date.now());
+  const today = key(serverNow());
   const cells = Array.from({ length: count }, (_, index) => {
     const time = first + index * DAY;
     const day = key(time);

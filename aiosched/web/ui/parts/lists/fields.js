@@ -1,4 +1,5 @@
 // The filters that lists have: their names in the address and in the API, their values, and the words for both.
+import { serverNow } from "../../lib/freshness.js";
 import { query, setQuery, valuesOf } from "../../lib/router.js";
 import { RUN_STATES, RUN_TYPES, STATES, runTypeWords, stateOf } from "../../lib/states.js";
 import { startOfDay } from "../../lib/time.js";
@@ -153,7 +154,7 @@ export const daysOf = ({ days = ["", ""] }) => days.map((name) => query.value[na
 function spanOf(field) {
   const period = SECONDS[query.value[field.name]];
   if (period) {
-    const now = Math.floor(Date.now() / MINUTE) * MINUTE;
+    const now = Math.floor(serverNow() / MINUTE) * MINUTE;
     return [new Date(now - period * 1000).toISOString(), undefined];
   }
   const [from, to] = daysOf(field);
