@@ -110,8 +110,7 @@ class ApplicationDags:
         if not withdrawn and dag_id not in self.active:
             raise NotFound(f"The application {self.application!r} has registered no DAG {dag_id!r}.")
         self.active.discard(dag_id)
-        async with db.acquire() as conn:
-            await inbox.notify(conn, "dags", [partition_of(dag_id)])
+        await inbox.notify(db, "dags", [partition_of(dag_id)])
 
 
 def job_of(
@@ -229,8 +228,7 @@ async def register_dags(
             application, ", ".join(sorted(stored.withdrawn)),
         )  # fmt: skip
     if stored.changed:
-        async with db.acquire() as conn:
-            await inbox.notify(conn, "dags", map(partition_of, stored.changed))
+        await inbox.notify(db, "dags", map(partition_of, stored.changed))
 
 
 def _spec_of(dag: DAG, now: datetime) -> DagSpec:

@@ -54,8 +54,7 @@ class RunHandle:
 
     async def tasks(self) -> list[TaskResult]:
         """Its task instances with their states and reasons, in the order of the DAG's tasks."""
-        async with self._scheduler.db.acquire() as conn:
-            return await read_tasks(conn, self.key)
+        return await read_tasks(self._scheduler.db, self.key)
 
     async def wait(self, timeout: float | None = None, *, raise_on_failure: bool = False) -> RunState:
         """Wait until the run has ended; returns success or failed. Raises TimeoutError after `timeout` seconds.

@@ -299,8 +299,7 @@ class Scheduler:
         self.draining = True
         if self._session is not None:
             self._session.membership.keeps_until = math.inf
-            async with self.db.acquire() as conn:
-                await set_draining(conn, self._session.env.incarnation)
+            await set_draining(self.db, self._session.env.incarnation)
 
     async def drain(self, grace: float) -> bool:
         """Claim and create nothing more, and wait up to `grace` seconds for running attempts; whether all ended.
@@ -424,8 +423,7 @@ class Scheduler:
             count_statements=self._count_statements,
             limits=limits_within(self.settings.scheduler.lease),
         )
-        async with self._db.acquire() as conn:
-            version = str(await conn.fetchval("SHOW server_version")).split()[0]
+        version = str(await self._db.fetchval("SHOW server_version")).split()[0]
         where = (
             f"embedded, {embedded_data_dir(self.settings.core.home)} (kept between runs)"
             if embedded
@@ -488,8 +486,7 @@ class Scheduler:
         A request whose transaction was rolled back, or has not committed yet, does not exist: NotFound, at once.
         """
         result = await inbox.outcome(self.db, number, timeout=timeout)
-        async with self.db.acquire() as conn:
-            dag_id = await inbox.dag_of_request(conn, number)
+        dag_id = await inbox.dag_of_request(self.db, number)
         if dag_id is None or "run_id" not in result or "id" not in result:
             raise Refused(f"Request {number} asked for no run; see `aiosched requests show {number}`.")
         return RunHandle(self, dag_id, result["run_id"], result["id"])
@@ -554,8 +551,7 @@ class Scheduler:
 
         Raises NotFound for a run or task that does not exist, and what `RunHandle.results` raises.
         """
-        async with self.db.acquire() as conn:
-            run = await runs.find_run(conn, dag_id, run_id=run_id)
+        run = await runs.find_run(self.db, dag_id, run_id=run_id)
         if run is None:
             raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.")
         found = await read_values(self.db, self.settings.xcom, run.key, task_id, key, map_index)
@@ -950,8 +946,7 @@ class Scheduler:
 
     async def run_state(self, dag_id: str, run_id: str) -> RunState:
         """The state of a run, from the database."""
-        async with self.db.acquire() as conn:
-            run = await runs.find_run(conn, dag_id, run_id=run_id)
+        run = await runs.find_run(self.db, dag_id, run_id=run_id)
         if run is None:
             raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.")
         return run.state

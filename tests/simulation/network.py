@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from aiosched.config import DatabaseSettings
+from aiosched.db.server.connection import Connections
 from aiosched.errors import DatabaseUnreachable
 from tests.simulation.answers import Answer, UnknownStatement
 from tests.simulation.dialects import Dialects
@@ -250,7 +251,7 @@ def _fail(answer: asyncio.Future[Answer]) -> None:
         answer.set_exception(asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"))
 
 
-class ModelledDatabase:
+class ModelledDatabase(Connections):
     """What the scheduler needs of a `Database`."""
 
     where = "the model"

@@ -20,16 +20,14 @@ ONE: Final = f"{_DAG} WHERE d.dag_id = $1"
 
 async def read_guarded_dags(db: Database) -> list[GuardedDag]:
     """All DAGs, by id."""
-    async with db.acquire() as conn:
-        return [_guarded(row) for row in await conn.fetch(ALL)]
+    return [_guarded(row) for row in await db.fetch(ALL)]
 
 
 async def read_guarded_dag(db: Database, dag_id: str) -> GuardedDag | None:
     """One DAG; None if there is none with that id."""
     if "\0" in dag_id:  # no text that the database can compare with
         return None
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(ONE, dag_id)
+    row = await db.fetchrow(ONE, dag_id)
     return None if row is None else _guarded(row)
 
 

@@ -39,8 +39,7 @@ LOCK_TEAM: Final = "SELECT 1 FROM team WHERE name = $1 FOR KEY SHARE"
 
 async def read_owners(db: Database, kind: OwnedKind, names: Collection[str]) -> dict[str, str | None]:
     """The team of each of `names` that exists; None: it belongs to nobody."""
-    async with db.acquire() as conn:
-        return {row["name"]: row["team"] for row in await conn.fetch(OWNERS[kind], list(names))}
+    return {row["name"]: row["team"] for row in await db.fetch(OWNERS[kind], list(names))}
 
 
 async def check_team(conn: DatabaseConnection, team: str | None) -> None:

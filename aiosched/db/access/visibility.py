@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import Queryable
 
 Seen = Collection[str] | None  # ids of DAGs; None: all
 _MARK: Final = "[seen]"
@@ -30,7 +30,7 @@ class ScopedStatement:
         number = max(map(int, _NUMBER.findall(text)), default=0) + 1
         return cls(text.replace(_MARK, ""), text.replace(_MARK, f"AND {condition.replace('?', f'${number}')}"))
 
-    async def fetch(self, conn: DatabaseConnection, *values: Any, seen: Seen) -> list[Any]:
+    async def fetch(self, conn: Queryable, *values: Any, seen: Seen) -> list[Any]:
         """The rows, of these DAGs only."""
         if seen is None:
             return list(await conn.fetch(self.whole, *values))

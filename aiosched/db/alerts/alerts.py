@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiosched.core.alerts.decision import Alert, AlertMessage, OpenAlert, RepeatAlert, UpdateAlert, pause_after
 from aiosched.db.access.visibility import ScopedStatement, Seen
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 _NO_PARTITION: Final = 0  # alerts belong to whoever owns this one, as the evaluation of rules does
 NO_RUN: Final = -(2**63)  # as run of a request in the outbox: it concerns none, and does not go with one
@@ -207,7 +207,7 @@ async def add_test(conn: DatabaseConnection, rule: str, text: str, now: datetime
 OUTCOME: Final = "SELECT told_at IS NOT NULL, error FROM alert WHERE id = $1"
 
 
-async def outcome_of(conn: DatabaseConnection, alert: int) -> tuple[bool, str | None]:
+async def outcome_of(conn: Queryable, alert: int) -> tuple[bool, str | None]:
     """Whether something of an alert was delivered, and the error of its last delivery."""
     row = await conn.fetchrow(OUTCOME, alert)
     return (False, "its rule was deleted") if row is None else (row[0], row[1])
@@ -299,7 +299,7 @@ def _row(row: Any) -> AlertRow:
     return AlertRow(**{**dict(row), "dag_ids": tuple(row["dag_ids"])})
 
 
-async def count_open(conn: DatabaseConnection, *, limit: int, seen: Seen) -> int:
+async def count_open(conn: Queryable, *, limit: int, seen: Seen) -> int:
     """The number of open alerts, at most `limit`."""
     ((number,),) = await COUNT_OPEN.fetch(conn, limit, seen=seen)
     return int(number)

@@ -20,7 +20,7 @@ from aiosched.db.alerts.rules import RuleFields, RuleRow
 from aiosched.db.alerts.silences import SilenceRow
 from aiosched.db.audit.entries import record
 from aiosched.db.names.existing import Existing, IfExists, check_existing, exists_already
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, Refused, did_you_mean
 
@@ -29,8 +29,7 @@ _LOOK: Final = 0.5  # seconds between two looks for the outcome of a test
 
 async def list_rules(db: Database, *, after: str = "", limit: int = 1000) -> list[RuleRow]:
     """Rules by name, after the name `after`."""
-    async with db.acquire() as conn:
-        return await rules.list_rules(conn, after=after, limit=limit)
+    return await rules.list_rules(db, after=after, limit=limit)
 
 
 async def get_rule(db: Database, name: str) -> RuleRow:
@@ -57,8 +56,7 @@ async def list_alerts(
 
 async def count_open(db: Database, *, limit: int, seen: Seen = None) -> int:
     """The number of open alerts, at most `limit`."""
-    async with db.acquire() as conn:
-        return await alerts.count_open(conn, limit=limit, seen=seen)
+    return await alerts.count_open(db, limit=limit, seen=seen)
 
 
 async def _with_silences(conn: DatabaseConnection, rows: list[AlertRow], now: datetime) -> list[AlertRow]:
@@ -91,14 +89,12 @@ async def list_silences(
     db: Database, *, before: int | None = None, active_at: datetime | None = None, limit: int = 100, seen: Seen = None
 ) -> list[SilenceRow]:
     """Silences, newest first, before the id `before`; with `active_at` those that have not ended then."""
-    async with db.acquire() as conn:
-        return await silences.list_silences(conn, before=before, active_at=active_at, limit=limit, seen=seen)
+    return await silences.list_silences(db, before=before, active_at=active_at, limit=limit, seen=seen)
 
 
 async def get_silence(db: Database, number: int, *, seen: Seen = None) -> SilenceRow:
     """One silence. Raises NotFound, also for one that is about DAGs that are not `seen`."""
-    async with db.acquire() as conn:
-        return await _found_silence(conn, number, seen)
+    return await _found_silence(db, number, seen)
 
 
 async def silence(
@@ -162,7 +158,7 @@ async def _found_alert(conn: DatabaseConnection, number: int, seen: Seen = None)
     return row
 
 
-async def _found_silence(conn: DatabaseConnection, number: int, seen: Seen = None) -> SilenceRow:
+async def _found_silence(conn: Queryable, number: int, seen: Seen = None) -> SilenceRow:
     if (row := await silences.get_silence(conn, number)) is None or not _sees(seen, row.dag_ids):
         raise NotFound(f"There is no silence {number}; see `aiosched alerts silences --all`.")
     return row
@@ -230,8 +226,7 @@ async def wait_for_test(db: Database, alert: int, seconds: float) -> TestOutcome
     """Wait at most so long for a test message to be delivered, or to fail."""
     until = time.monotonic() + seconds
     while True:
-        async with db.acquire() as conn:
-            told, error = await alerts.outcome_of(conn, alert)
+        told, error = await alerts.outcome_of(db, alert)
         if told or error is not None or time.monotonic() >= until:
             return TestOutcome(told, error)
         await asyncio.sleep(_LOOK)

@@ -16,7 +16,7 @@ from aiosched.core.alerts.messages import failure_text
 from aiosched.core.alerts.rules import AlertKind, DagLabels
 from aiosched.core.values.durations import duration
 from aiosched.core.values.ids import instance_name
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements.failed_tasks import failed_tasks
 from aiosched.db.statements.parsers import list_parsers
 from aiosched.db.statements.positions import lost_spans
@@ -45,7 +45,7 @@ async def _failed(conn: DatabaseConnection, since: datetime, now: datetime) -> l
     ]  # fmt: skip
 
 
-async def with_failed_tasks(conn: DatabaseConnection, facts: Collection[Fact]) -> dict[Fact, Fact]:
+async def with_failed_tasks(conn: Queryable, facts: Collection[Fact]) -> dict[Fact, Fact]:
     """Those that are about failed runs, each with a text that names a failed task and its error."""
     runs = {(fact.subject, fact.run_id): fact for fact in facts if fact.kind is AlertKind.RUN_FAILED and fact.run_id}
     found = {}

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aiosched.core.alerts.rules import AlertKind, AlertRule, DagSelection, Severity, problem_of, quiet_hours
 from aiosched.db.names.existing import etag_of
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ GET_RULE: Final = f"""
 LOCK_RULE: Final = f"{GET_RULE} FOR UPDATE OF r"
 
 
-async def list_rules(conn: DatabaseConnection, *, after: str = "", limit: int | None = None) -> list[RuleRow]:
+async def list_rules(conn: Queryable, *, after: str = "", limit: int | None = None) -> list[RuleRow]:
     """The rules by name, after the name `after`."""
     return [RuleRow(**dict(row)) for row in await conn.fetch(LIST_RULES, after, limit)]
 

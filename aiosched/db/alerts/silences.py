@@ -11,7 +11,7 @@ from aiosched.core.alerts.rules import Labels
 from aiosched.core.alerts.silences import Silence, silent_until
 from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.alerts.facts import labels_of
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 MOST_ACTIVE: Final = 1_000  # at a time
 # Index: ix_alert_silence_ends_at.
@@ -86,13 +86,13 @@ PURGE: Final = """
 
 
 async def list_silences(
-    conn: DatabaseConnection, *, before: int | None, active_at: datetime | None, limit: int, seen: Seen
+    conn: Queryable, *, before: int | None, active_at: datetime | None, limit: int, seen: Seen
 ) -> list[SilenceRow]:
     """Silences, newest first, before the id `before`; with `active_at` those that have not ended then."""
     return [_row(row) for row in await LIST.fetch(conn, before or 2**62, active_at, limit, seen=seen)]
 
 
-async def get_silence(conn: DatabaseConnection, number: int) -> SilenceRow | None:
+async def get_silence(conn: Queryable, number: int) -> SilenceRow | None:
     """One silence."""
     row = await conn.fetchrow(GET, number)
     return None if row is None else _row(row)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from aiosched.core.assets.conditions import AssetId
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 
 class KeyEvent(NamedTuple):
@@ -63,7 +63,7 @@ ARE_TO_MAP: Final = """
 """
 
 
-async def are_to_map(conn: DatabaseConnection, mappings: Mapping[str, str]) -> bool:
+async def are_to_map(conn: Queryable, mappings: Mapping[str, str]) -> bool:
     """Whether events wait to be mapped, for the first time or again; `mappings` are digests by DAG id."""
     return bool(await conn.fetchval(ARE_TO_MAP, list(mappings), list(mappings.values())))
 

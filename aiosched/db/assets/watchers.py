@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aiosched.core.assets.conditions import WatcherSpec
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import Queryable
 from aiosched.db.statements.runs import modules_of
 
 
@@ -46,9 +46,7 @@ LOAD_WATCHERS: Final = """
 _decode: Final = msgspec.json.Decoder(tuple[WatcherSpec, ...]).decode
 
 
-async def load_watchers(
-    conn: DatabaseConnection, partitions: Iterable[int]
-) -> tuple[list[WatchedAsset], dict[str, str]]:
+async def load_watchers(conn: Queryable, partitions: Iterable[int]) -> tuple[list[WatchedAsset], dict[str, str]]:
     """The watchers that the owner of `partitions` runs, and why those of some assets cannot be read."""
     found: list[WatchedAsset] = []
     unreadable: dict[str, str] = {}

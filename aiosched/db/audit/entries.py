@@ -18,7 +18,7 @@ import msgspec
 from aiosched.core.audit.actor import Actor, actor
 from aiosched.core.audit.kinds import AuditKind, Result
 from aiosched.db.schema.tables import AUDIT_LOG
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import Queryable
 
 _LONGEST: Final = 250  # characters of a name
 
@@ -40,7 +40,7 @@ class NewEntry:
 
 
 async def record(
-    conn: DatabaseConnection,
+    conn: Queryable,
     kind: AuditKind,
     about: str | None = None,
     *,
@@ -53,7 +53,7 @@ async def record(
     await record_all(conn, [NewEntry(kind, about, dag_id, result, detail, by)])
 
 
-async def record_all(conn: DatabaseConnection, entries: Sequence[NewEntry]) -> None:
+async def record_all(conn: Queryable, entries: Sequence[NewEntry]) -> None:
     """Add entries in one statement."""
     rows = [row_of(entry) for entry in entries]
     if rows:

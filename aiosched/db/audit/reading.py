@@ -71,8 +71,7 @@ async def list_entries(
     db: Database, selection: EntrySelection, *, before: int | None = None, limit: int = 50
 ) -> list[AuditEntry]:
     """Entries, newest first, older than the one with the id `before`."""
-    async with db.acquire() as conn:
-        return [entry_of(row) for row in await conn.fetch(NEWEST, *_values(selection), before, limit)]
+    return [entry_of(row) for row in await db.fetch(NEWEST, *_values(selection), before, limit)]
 
 
 async def newest_entry(conn: DatabaseConnection, selection: EntrySelection) -> AuditEntry | None:
@@ -84,8 +83,7 @@ async def newest_entry(conn: DatabaseConnection, selection: EntrySelection) -> A
 async def all_entries(db: Database, selection: EntrySelection, *, after: int = 0) -> AsyncIterator[AuditEntry]:
     """All entries after the one with the id `after`, oldest first, read page by page."""
     while True:
-        async with db.acquire() as conn:
-            rows = await conn.fetch(OLDEST, *_values(selection), after, _PAGE)
+        rows = await db.fetch(OLDEST, *_values(selection), after, _PAGE)
         for row in rows:
             yield entry_of(row)
         if len(rows) < _PAGE:

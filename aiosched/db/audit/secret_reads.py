@@ -81,9 +81,8 @@ class SecretReads:
         if not batch:
             return
         try:
-            async with self._db.acquire() as conn:
-                details = [msgspec.json.encode(_detail(read)).decode() for read in batch]
-                await conn.execute(ADD_READS, [read.run for read in batch], [read.what for read in batch], details)
+            details = [msgspec.json.encode(_detail(read)).decode() for read in batch]
+            await self._db.execute(ADD_READS, [read.run for read in batch], [read.what for read in batch], details)
         except BaseException:
             self._waiting = batch + self._waiting
             raise

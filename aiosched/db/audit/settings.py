@@ -17,16 +17,15 @@ from aiosched.db.server.engine import Database
 
 async def record_settings(db: Database, settings: Settings, part: str) -> None:
     """Add an entry: a process has started as `part`, such as the scheduler."""
-    async with db.acquire() as conn:
-        await record(
-            conn,
-            AuditKind.SETTINGS,
-            part,
-            by=actor(),
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            settings=dict(changed(settings)),
-        )
+    await record(
+        db,
+        AuditKind.SETTINGS,
+        part,
+        by=actor(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        settings=dict(changed(settings)),
+    )
 
 
 def changed(settings: Settings) -> Iterator[tuple[str, Any]]:

@@ -17,7 +17,7 @@ import msgspec
 from aiosched.core.values.messages import Attempt, AttemptKey, Outcome, Report
 from aiosched.db.schema.table import same
 from aiosched.db.schema.tables import ENGINE_ATTEMPT, TASK_TRY
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements.inbox import notify
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -105,7 +105,7 @@ UNFINISHED: Final = f"""
 """
 
 
-async def unfinished(conn: DatabaseConnection, attempts: Sequence[AttemptKey]) -> set[AttemptKey]:
+async def unfinished(conn: Queryable, attempts: Sequence[AttemptKey]) -> set[AttemptKey]:
     """Those of the attempts that have a row, or a final report that has not been applied yet."""
     rows = await conn.fetch(UNFINISHED, *map(list, zip(*attempts, strict=True))) if attempts else ()
     return {AttemptKey(*row) for row in rows}
@@ -114,7 +114,7 @@ async def unfinished(conn: DatabaseConnection, attempts: Sequence[AttemptKey]) -
 UNCLAIMED: Final = "SELECT id, attempt FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker IS NULL ORDER BY id"
 
 
-async def unclaimed_attempts(conn: DatabaseConnection, ids: Collection[int]) -> dict[int, Attempt]:
+async def unclaimed_attempts(conn: Queryable, ids: Collection[int]) -> dict[int, Attempt]:
     """Those of the attempts that no worker has begun."""
     return {row["id"]: decode_attempt(row["attempt"]) for row in await conn.fetch(UNCLAIMED, list(ids))}
 
@@ -123,7 +123,7 @@ async def unclaimed_attempts(conn: DatabaseConnection, ids: Collection[int]) -> 
 REMOVE_UNCLAIMED: Final = "DELETE FROM engine_attempt WHERE id = ANY($1::bigint[]) AND worker IS NULL"
 
 
-async def remove_unclaimed(conn: DatabaseConnection, ids: Collection[int]) -> None:
+async def remove_unclaimed(conn: Queryable, ids: Collection[int]) -> None:
     """Remove attempts that nobody waits for and no worker has begun, without a report."""
     await conn.execute(REMOVE_UNCLAIMED, list(ids))
 

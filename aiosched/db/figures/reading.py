@@ -89,15 +89,13 @@ POOL: Final = {hours: _POOL.format(table=table, condition="") for hours, table i
 
 async def fleet_points(db: Database, span: Range, *, scheduler: str | None = None) -> list[FleetPoint]:
     """The steps of which there are figures, in order, of all schedulers or of those with this name."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(FLEET[span.of_hours], *_arguments(span), scheduler)
+    rows = await db.fetch(FLEET[span.of_hours], *_arguments(span), scheduler)
     return [_fleet_point(row) for row in rows]
 
 
 async def pool_points(db: Database, span: Range, pool: str) -> list[PoolPoint]:
     """The steps of which there are figures, in order."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(POOL[span.of_hours], *_arguments(span), pool)
+    rows = await db.fetch(POOL[span.of_hours], *_arguments(span), pool)
     values = ("slots", "used", "queued", "waiting")
     return [PoolPoint(row["at"], **{name: _finite(row[name]) for name in values}) for row in rows]
 

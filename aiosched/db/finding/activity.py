@@ -81,19 +81,16 @@ LONG: Final = ScopedStatement.of(f"""
 
 async def count_hours(db: Database, since: datetime, until: datetime, *, seen: Seen = None) -> list[HourCount]:
     """The runs that have ended in [since, until) by hour and state, and those that have not ended."""
-    async with db.acquire() as conn:
-        rows = await HOURS.fetch(conn, since, until, MOST_ENDED, _UNFINISHED, seen=seen)
+    rows = await HOURS.fetch(db, since, until, MOST_ENDED, _UNFINISHED, seen=seen)
     return [HourCount(**dict(row)) for row in rows]
 
 
 async def failures_since(db: Database, since: datetime, *, seen: Seen = None) -> list[FailedInstance]:
     """The failed task instances of the newest failed runs, newest first."""
-    async with db.acquire() as conn:
-        rows = await FAILURES.fetch(conn, since, _FAILED_RUNS, _TASKS_OF_RUN, seen=seen)
+    rows = await FAILURES.fetch(db, since, _FAILED_RUNS, _TASKS_OF_RUN, seen=seen)
     return [FailedInstance(**dict(row)) for row in rows]
 
 
 async def running_long(db: Database, *, seen: Seen = None) -> list[LongRun]:
     """The oldest running runs of DAGs of which at least three of the newest runs have succeeded."""
-    async with db.acquire() as conn:
-        return [LongRun(**dict(row)) for row in await LONG.fetch(conn, _LONGEST, _BEFORE, seen=seen)]
+    return [LongRun(**dict(row)) for row in await LONG.fetch(db, _LONGEST, _BEFORE, seen=seen)]

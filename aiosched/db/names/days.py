@@ -16,8 +16,7 @@ TIMEZONE: Final = "SELECT spec ->> 'timezone' FROM dag_version WHERE dag_id = $1
 
 async def timezone_of(db: Database, dag_id: str) -> str:
     """The time zone of a DAG, by its newest version; UTC if there is no such DAG."""
-    async with db.acquire() as conn:
-        return str(await conn.fetchval(TIMEZONE, dag_id) or "UTC")
+    return str(await db.fetchval(TIMEZONE, dag_id) or "UTC")
 
 
 async def span_of(

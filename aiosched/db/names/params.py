@@ -19,8 +19,7 @@ async def fitted_conf(db: Database, dag_id: str, conf: Mapping[str, Any]) -> dic
     """The conf of a command line as the params of this DAG mean it; as it is, if the DAG has none that can be read."""
     if not isinstance(conf, TypedConf) or not conf.texts:
         return dict(conf)
-    async with db.acquire() as conn:
-        found = await conn.fetchval(PARAMS, dag_id)
+    found = await db.fetchval(PARAMS, dag_id)
     try:
         return fitted(conf, msgspec.json.decode(found or "{}", type=dict[str, ParamSpec]))
     except msgspec.MsgspecError:  # of another release: the owner says what is wrong with it

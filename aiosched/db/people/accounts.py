@@ -139,8 +139,7 @@ TOUCH_TOKEN: Final = "UPDATE api_token SET last_used_at = now() WHERE id = $1"
 
 async def list_users(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredUser]:
     """Users by name, starting after `after`."""
-    async with db.acquire() as conn:
-        return [_user(row) for row in await conn.fetch(LIST_USERS, after, limit)]
+    return [_user(row) for row in await db.fetch(LIST_USERS, after, limit)]
 
 
 async def create_user(db: Database, name: str, role: str, password: str | None, *, kind: str = "person") -> StoredUser:
@@ -216,15 +215,13 @@ async def delete_user(db: Database, name: str) -> None:
 
 async def read_login(db: Database, name: str) -> Login | None:
     """The data that a user's login is checked against; None for an unknown user."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(READ_LOGIN, name)
+    row = await db.fetchrow(READ_LOGIN, name)
     return None if row is None else login_of(row)
 
 
 async def read_user(db: Database, name: str) -> StoredUser:
     """One user. Raises NotFound."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(READ_USER, name)
+    row = await db.fetchrow(READ_USER, name)
     if row is None:
         raise await _unknown(db, name)
     return _user(row)
@@ -232,14 +229,12 @@ async def read_user(db: Database, name: str) -> StoredUser:
 
 async def count_people(db: Database) -> int:
     """The number of users who can log in."""
-    async with db.acquire() as conn:
-        return int(await conn.fetchval("SELECT count(*) FROM web_user WHERE kind = 'person'"))
+    return int(await db.fetchval("SELECT count(*) FROM web_user WHERE kind = 'person'"))
 
 
 async def list_tokens(db: Database, owner: str | None, *, after: int = 0, limit: int = 1000) -> list[StoredToken]:
     """Tokens of one user, or of all, oldest first."""
-    async with db.acquire() as conn:
-        return [_token(row) for row in await conn.fetch(LIST_TOKENS, owner, after, limit)]
+    return [_token(row) for row in await db.fetch(LIST_TOKENS, owner, after, limit)]
 
 
 async def create_token(

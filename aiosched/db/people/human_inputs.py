@@ -15,7 +15,7 @@ import msgspec
 from aiosched.core.graph.human_input import InputAnswer, InputRequest
 from aiosched.core.graph.secret_params import hide_values
 from aiosched.db.access.visibility import ScopedStatement, Seen
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.server.engine import Database
 
 InputState = Literal["waiting", "answered", "ended"]
@@ -41,7 +41,7 @@ ASK: Final = """
 
 
 async def ask(
-    conn: DatabaseConnection,
+    conn: Queryable,
     place: TaskPlace,
     request: InputRequest,
     *,
@@ -70,7 +70,7 @@ CLOSE: Final = """
 
 
 async def close(
-    conn: DatabaseConnection, place: TaskPlace, answer: InputAnswer, *, try_number: int, by_somebody: bool, at: datetime
+    conn: Queryable, place: TaskPlace, answer: InputAnswer, *, try_number: int, by_somebody: bool, at: datetime
 ) -> None:
     """Store how a question was answered: by somebody, or by nobody, with its defaults."""
     await conn.execute(CLOSE, *place, try_number, msgspec.json.encode(answer).decode(), by_somebody, at)
@@ -157,8 +157,7 @@ COUNT_WAITING: Final = ScopedStatement.of(
 
 async def count_waiting(db: Database, *, limit: int, seen: Seen = None) -> int:
     """The number of questions that wait for an answer, at most `limit`."""
-    async with db.acquire() as conn:
-        ((number,),) = await COUNT_WAITING.fetch(conn, limit, seen=seen)
+    ((number,),) = await COUNT_WAITING.fetch(db, limit, seen=seen)
     return int(number)
 
 
@@ -179,8 +178,7 @@ async def list_inputs(
     `after` is the cursor of the last one of the page before.
     """
     cursor = after or (None, None, None, None)
-    async with db.acquire() as conn:
-        rows = await LIST.fetch(conn, dag_id, run_id, task_id, only_waiting, map_index, *cursor, limit, seen=seen)
+    rows = await LIST.fetch(db, dag_id, run_id, task_id, only_waiting, map_index, *cursor, limit, seen=seen)
     return [_row(*row) for row in rows]
 
 

@@ -67,9 +67,8 @@ async def admit(db: Database, identity: ProvidedIdentity, name: str, rights: Pro
             if row is not None:
                 await replace_provider_grants(conn, row["id"], rights.grants)
                 return login_of(await conn.fetchrow(READ_LOGIN, row["name"]))
-    async with db.acquire() as conn:
-        if (other := await conn.fetchrow(READ_LOGIN, name)) is None:
-            raise NumbersInUse("The user was not stored: the database issued a number for it that is in use.")
+    if (other := await db.fetchrow(READ_LOGIN, name)) is None:
+        raise NumbersInUse("The user was not stored: the database issued a number for it that is in use.")
     if other["password"] is not None:
         raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
     raise Refused(

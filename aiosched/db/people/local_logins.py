@@ -46,8 +46,7 @@ async def make_local_user(db: Database) -> None:
 async def mark_of(db: Database) -> str:
     """Tells this database from others of the machine, whose cookies a browser sends, too."""
     await make_local_user(db)
-    async with db.acquire() as conn:
-        made_at = await conn.fetchval(MADE_AT, LOCAL)
+    made_at = await db.fetchval(MADE_AT, LOCAL)
     return hashlib.sha256(str(made_at).encode()).hexdigest()[:8]
 
 
@@ -60,5 +59,4 @@ async def make_link(db: Database, token_hash: str) -> None:
 
 async def use_link(db: Database, token_hash: str) -> bool:
     """Whether the one-time token logs in; it never does again."""
-    async with db.acquire() as conn:
-        return bool(await conn.fetchval(USE_LINK, token_hash))
+    return bool(await db.fetchval(USE_LINK, token_hash))

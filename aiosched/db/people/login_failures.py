@@ -35,8 +35,7 @@ FORGIVE: Final = "DELETE FROM login_failure WHERE key = ANY($1::text[])"
 
 async def seconds_to_wait(db: Database, keys: Sequence[str]) -> int:
     """Whole seconds until the next attempt is allowed; 0: now."""
-    async with db.acquire() as conn:
-        return int(await conn.fetchval(WAIT, list(keys)) or 0)
+    return int(await db.fetchval(WAIT, list(keys)) or 0)
 
 
 async def count(conn: DatabaseConnection, keys: Sequence[str]) -> dict[str, int]:
@@ -51,5 +50,4 @@ async def delay(conn: DatabaseConnection, waits: Mapping[str, float]) -> None:
 
 async def forgive(db: Database, keys: Sequence[str]) -> None:
     """Forget these counters: the attempt succeeded."""
-    async with db.acquire() as conn:
-        await conn.execute(FORGIVE, list(keys))
+    await db.execute(FORGIVE, list(keys))

@@ -97,14 +97,12 @@ AUDIT: Final = """
 
 async def list_pools(db: Database, *, after: str = "", limit: int = 1000) -> list[Pool]:
     """Pools by name, starting after `after`."""
-    async with db.acquire() as conn:
-        return [Pool(*row) for row in await conn.fetch(LIST_POOLS, after, limit)]
+    return [Pool(*row) for row in await db.fetch(LIST_POOLS, after, limit)]
 
 
 async def get_pool(db: Database, name: str) -> Pool:
     """One pool; raises NotFound with similar names."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(GET_POOL, name)
+    row = await db.fetchrow(GET_POOL, name)
     if row is None:
         raise await _unknown(db, name)
     return Pool(*row)

@@ -183,13 +183,11 @@ class SecretStore:
 
     async def list_variables(self, *, after: str = "", limit: int = 1000) -> list[VariableInfo]:
         """Variables by key, starting after `after`."""
-        async with self.db.acquire() as conn:
-            return [_info(row) for row in await conn.fetch(LIST_VARIABLES, after, limit)]
+        return [_info(row) for row in await self.db.fetch(LIST_VARIABLES, after, limit)]
 
     async def get_variables(self, keys: Sequence[str]) -> dict[str, VariableValue]:
         """Those of `keys` that exist."""
-        async with self.db.acquire() as conn:
-            rows = await conn.fetch(GET_VARIABLES, list(keys))
+        rows = await self.db.fetch(GET_VARIABLES, list(keys))
         return {
             key: VariableValue(self.keyring.decrypt(token, what=f"variable {key!r}"), description, is_secret)
             for key, token, description, _, is_secret in rows
@@ -197,16 +195,14 @@ class SecretStore:
 
     async def variable_info(self, key: str) -> VariableInfo:
         """One variable without its value; raises NotFound with similar keys."""
-        async with self.db.acquire() as conn:
-            row = await conn.fetchrow(DESCRIBE_VARIABLE, key)
+        row = await self.db.fetchrow(DESCRIBE_VARIABLE, key)
         if row is None:
             raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, await self._variable_keys())}")
         return _info(row)
 
     async def shown_variables(self, keys: Sequence[str], *, longest: int | None = None) -> dict[str, ShownVariable]:
         """Those of `keys` as people see them, without those that take more than `longest` bytes encrypted."""
-        async with self.db.acquire() as conn:
-            rows = await conn.fetch(SHORT_VARIABLES, list(keys), longest)
+        rows = await self.db.fetch(SHORT_VARIABLES, list(keys), longest)
 
         def show() -> dict[str, ShownVariable]:
             return {row["key"]: self._shown(row["key"], row["value"], is_secret=row["is_secret"]) for row in rows}
@@ -229,8 +225,7 @@ class SecretStore:
         Raises OfAnotherTeam if it belongs to a team whose secrets `reader` may not read.
         """
         is_variable = kind == "variable"
-        async with self.db.acquire() as conn:
-            row = await conn.fetchrow(GET_VARIABLES if is_variable else GET_CONNECTIONS, [name])
+        row = await self.db.fetchrow(GET_VARIABLES if is_variable else GET_CONNECTIONS, [name])
         if row is None:
             return None, False
         if reader.is_denied(row["team"]):
@@ -325,21 +320,18 @@ class SecretStore:
 
     async def list_connections(self, *, after: str = "", limit: int = 1000) -> list[ConnectionInfo]:
         """Connections by id, starting after `after`."""
-        async with self.db.acquire() as conn:
-            return [ConnectionInfo(*row) for row in await conn.fetch(LIST_CONNECTIONS, after, limit)]
+        return [ConnectionInfo(*row) for row in await self.db.fetch(LIST_CONNECTIONS, after, limit)]
 
     async def get_connections(self, conn_ids: Sequence[str]) -> dict[str, ConnectionValue]:
         """Those of `conn_ids` that exist."""
-        async with self.db.acquire() as conn:
-            rows = await conn.fetch(GET_CONNECTIONS, list(conn_ids))
+        rows = await self.db.fetch(GET_CONNECTIONS, list(conn_ids))
         return {
             name: _connection(name, self.keyring.decrypt(token, what=f"connection {name!r}")) for name, token, _ in rows
         }
 
     async def connection_info(self, conn_id: str) -> ConnectionInfo:
         """The unencrypted part of one connection; raises NotFound with similar ids."""
-        async with self.db.acquire() as conn:
-            row = await conn.fetchrow(DESCRIBE_CONNECTION, conn_id)
+        row = await self.db.fetchrow(DESCRIBE_CONNECTION, conn_id)
         if row is None:
             raise NotFound(f"There is no connection {conn_id!r}.{did_you_mean(conn_id, await self._conn_ids())}")
         return ConnectionInfo(*row)
@@ -406,8 +398,7 @@ class SecretStore:
 
     async def note(self, kind: AuditKind, *names: str, **detail: Any) -> None:
         """Leave entries in the audit log that somebody has seen secrets, or has tried one."""
-        async with self.db.acquire() as conn:
-            await record_all(conn, [NewEntry(kind, name, detail=detail) for name in names])
+        await record_all(self.db, [NewEntry(kind, name, detail=detail) for name in names])
 
     # keys
 

@@ -64,15 +64,13 @@ OWNER_OF_FOLDER: Final = "SELECT team FROM team_folder WHERE bundle = $1 AND fol
 
 async def list_teams(db: Database, *, after: str = "", limit: int = 1000) -> list[StoredTeam]:
     """Teams by name, after `after`."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(LIST, after, None, limit)
+    rows = await db.fetch(LIST, after, None, limit)
     return [_stored(row) for row in rows]
 
 
 async def get_team(db: Database, name: str) -> StoredTeam:
     """One team. Raises NotFound."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(LIST, "", name, 1)
+    row = await db.fetchrow(LIST, "", name, 1)
     if row is None:
         raise await _unknown(db, name)
     return _stored(row)

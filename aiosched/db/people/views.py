@@ -52,14 +52,12 @@ DELETE: Final = "DELETE FROM list_view WHERE id = $1 RETURNING name, team"
 
 async def list_views(db: Database, page: str | None = None, *, after: int = 0, limit: int = 1000) -> list[StoredView]:
     """Views of a page, or of all, oldest first, after the id `after`."""
-    async with db.acquire() as conn:
-        return [StoredView(*row) for row in await conn.fetch(LIST, after, page, limit)]
+    return [StoredView(*row) for row in await db.fetch(LIST, after, page, limit)]
 
 
 async def get_view(db: Database, number: int) -> StoredView:
     """One view. Raises NotFound."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(GET, number)
+    row = await db.fetchrow(GET, number)
     if row is None:
         raise _unknown(number)
     return StoredView(*row)

@@ -118,8 +118,7 @@ async def list_sessions(
     db: Database, user: str, *, idle_seconds: float, after: int = 0, limit: int = 1000
 ) -> list[StoredSession]:
     """The sessions of a user that are not over, oldest first."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(LIST_SESSIONS, user, after, idle_seconds, limit)
+    rows = await db.fetch(LIST_SESSIONS, user, after, idle_seconds, limit)
     return [StoredSession(**dict(row)) for row in rows]
 
 

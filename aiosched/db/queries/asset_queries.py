@@ -17,7 +17,7 @@ from aiosched.core.values.asset_checks import CheckStatus
 from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.access.visibility import ScopedStatement, Seen
 from aiosched.db.queries.check_queries import worst_checks
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound, did_you_mean
 
@@ -329,8 +329,7 @@ async def get_asset(db: Database, name: str, *, now: datetime, seen: Seen = None
         return found[0]
     if seen is not None:
         raise NotFound("There is no such asset among those of DAGs that you may see.")
-    async with db.acquire() as conn:
-        names = [row[0] for row in await conn.fetch("SELECT name FROM asset")]
+    names = [row[0] for row in await db.fetch("SELECT name FROM asset")]
     raise NotFound(f"There is no asset {name!r}.{did_you_mean(name, names)}")
 
 
@@ -357,7 +356,7 @@ EVENTS_OF: Final = f"""
 
 
 async def events_of(
-    conn: DatabaseConnection,
+    conn: Queryable,
     *,
     name: str | None = None,
     uri: str | None = None,
@@ -384,7 +383,7 @@ EVENTS_OF_RUN: Final = f"""
 """
 
 
-async def events_of_run(conn: DatabaseConnection, run: int) -> tuple[list[EventRow], bool]:
+async def events_of_run(conn: Queryable, run: int) -> tuple[list[EventRow], bool]:
     """The newest `MOST_EVENTS` events that made an asset-triggered run, oldest first; and whether there are more."""
     rows = await conn.fetch(EVENTS_OF_RUN, run, MOST_EVENTS + 1)
     return [_event(row) for row in rows[-MOST_EVENTS:]], len(rows) > MOST_EVENTS

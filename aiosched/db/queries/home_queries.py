@@ -123,22 +123,19 @@ async def recent_runs(
     db: Database, since: datetime, until: datetime, *, limit: int, seen: Seen = None
 ) -> list[RecentRun]:
     """Runs that were running at some time in [since, until), among the newest ones; latest start first."""
-    async with db.acquire() as conn:
-        return [RecentRun(**dict(row)) for row in await RECENT.fetch(conn, since, until, limit, NEWEST, seen=seen)]
+    return [RecentRun(**dict(row)) for row in await RECENT.fetch(db, since, until, limit, NEWEST, seen=seen)]
 
 
 async def coming_runs(
     db: Database, since: datetime, until: datetime, *, limit: int, seen: Seen = None
 ) -> list[ComingRun]:
     """The next runs of DAGs that are due in [since, until), in order."""
-    async with db.acquire() as conn:
-        return [ComingRun(**dict(row)) for row in await COMING.fetch(conn, since, until, limit, seen=seen)]
+    return [ComingRun(**dict(row)) for row in await COMING.fetch(db, since, until, limit, seen=seen)]
 
 
 async def active_runs(db: Database, *, seen: Seen = None) -> tuple[int, int]:
     """The numbers of running and of queued runs."""
-    async with db.acquire() as conn:
-        (row,) = await ACTIVE_RUNS.fetch(conn, seen=seen)
+    (row,) = await ACTIVE_RUNS.fetch(db, seen=seen)
     return row["running"], row["queued"]
 
 
@@ -154,16 +151,14 @@ ACTIVE_TASKS: Final = """
 
 async def active_tasks(db: Database, dag_ids: Collection[str]) -> tuple[dict[str, int], datetime | None]:
     """How many task instances of these DAGs are in each state, and since when the oldest one is queued."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(ACTIVE_TASKS, list(dag_ids))
+    rows = await db.fetch(ACTIVE_TASKS, list(dag_ids))
     first = next((row["first"] for row in rows if row["state"] == "queued"), None)
     return {row["state"]: row["number"] for row in rows}, first
 
 
 async def late_dags(db: Database, before: datetime, *, limit: int, seen: Seen = None) -> list[DagProblem]:
     """DAGs whose next run was due before that instant."""
-    async with db.acquire() as conn:
-        return [DagProblem(**dict(row)) for row in await LATE.fetch(conn, before, limit, seen=seen)]
+    return [DagProblem(**dict(row)) for row in await LATE.fetch(db, before, limit, seen=seen)]
 
 
 async def last_failed(db: Database, *, limit: int, seen: Seen = None) -> list[DagProblem]:
@@ -180,11 +175,9 @@ async def last_failed(db: Database, *, limit: int, seen: Seen = None) -> list[Da
 
 async def paused_with_runs(db: Database, *, limit: int, seen: Seen = None) -> list[DagProblem]:
     """Paused DAGs with waiting runs."""
-    async with db.acquire() as conn:
-        return [DagProblem(**dict(row)) for row in await PAUSED_WITH_RUNS.fetch(conn, limit, seen=seen)]
+    return [DagProblem(**dict(row)) for row in await PAUSED_WITH_RUNS.fetch(db, limit, seen=seen)]
 
 
 async def callbacks_given_up(db: Database, *, limit: int, seen: Seen = None) -> list[DagProblem]:
     """DAGs with callbacks that were given up after too many losses."""
-    async with db.acquire() as conn:
-        return [DagProblem(**dict(row)) for row in await GIVEN_UP.fetch(conn, limit, seen=seen)]
+    return [DagProblem(**dict(row)) for row in await GIVEN_UP.fetch(db, limit, seen=seen)]

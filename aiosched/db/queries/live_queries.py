@@ -60,19 +60,16 @@ REQUESTS: Final = "SELECT id, dag_id, verb, state FROM request WHERE id = ANY ($
 
 async def read_changed_runs(db: Database, keys: Collection[int]) -> list[ChangedRun]:
     """The runs with these keys, unordered; deleted ones are absent."""
-    async with db.acquire() as conn:
-        return [ChangedRun(**dict(row)) for row in await conn.fetch(RUNS, list(keys))]
+    return [ChangedRun(**dict(row)) for row in await db.fetch(RUNS, list(keys))]
 
 
 async def read_states(db: Database, run: int, *, limit: int) -> list[ChangedTask]:
     """The first `limit` task instances of a run."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(TASKS, run, limit)
+    rows = await db.fetch(TASKS, run, limit)
     found = [ChangedTask(**dict(row)) for row in rows]
     return [replace(one, start_date=began(one.state, one.start_date, one.end_date)) for one in found]
 
 
 async def read_requests(db: Database, ids: Collection[int]) -> list[DoneRequest]:
     """The requests with these numbers."""
-    async with db.acquire() as conn:
-        return [DoneRequest(**dict(row)) for row in await conn.fetch(REQUESTS, list(ids))]
+    return [DoneRequest(**dict(row)) for row in await db.fetch(REQUESTS, list(ids))]

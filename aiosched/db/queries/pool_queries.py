@@ -143,8 +143,7 @@ NUMBER_WAITING: Final = ScopedStatement.of(
 
 async def number_waiting(db: Database, members: Collection[PoolMember], *, most: int, seen: Seen = None) -> int:
     """How many instances wait; `most` for that many or more."""
-    async with db.acquire() as conn:
-        rows = await NUMBER_WAITING.fetch(conn, *_columns(members), [TaskState.SCHEDULED], most, seen=seen)
+    rows = await NUMBER_WAITING.fetch(db, *_columns(members), [TaskState.SCHEDULED], most, seen=seen)
     return int(rows[0][0])
 
 
@@ -153,8 +152,7 @@ async def pool_holders(
 ) -> list[PoolUser]:
     """The instances that hold slots, the longest holders first. `include_deferred`: deferred tasks keep their slots."""
     states = [*HOLDING_SLOT, TaskState.DEFERRED] if include_deferred else [*HOLDING_SLOT]
-    async with db.acquire() as conn:
-        rows = await HOLDERS.fetch(conn, *_columns(members), sorted(states), limit, seen=seen)
+    rows = await HOLDERS.fetch(db, *_columns(members), sorted(states), limit, seen=seen)
     return [PoolUser(**dict(row)) for row in rows]
 
 
@@ -162,9 +160,8 @@ async def pool_waiting(
     db: Database, members: Collection[PoolMember], *, after: Place | None = None, limit: int, seen: Seen = None
 ) -> list[PoolUser]:
     """The instances that wait, in order, after the sort key `after`."""
-    async with db.acquire() as conn:
-        place = after or (None,) * 5
-        rows = await WAITING.fetch(conn, *_columns(members), [TaskState.SCHEDULED], *place, limit, seen=seen)
+    place = after or (None,) * 5
+    rows = await WAITING.fetch(db, *_columns(members), [TaskState.SCHEDULED], *place, limit, seen=seen)
     return [PoolUser(**dict(row)) for row in rows]
 
 

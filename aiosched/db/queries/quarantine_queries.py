@@ -13,7 +13,7 @@ from typing import Final
 from aiosched.core.values.ids import instance_name
 from aiosched.core.values.instants import stamp
 from aiosched.db.access.visibility import ScopedStatement, Seen
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.server.engine import Database
 
 _LONGEST_ERROR: Final = 300  # characters of it in one line
@@ -53,13 +53,7 @@ TRACEBACK: Final = "SELECT traceback FROM dag_quarantine WHERE dag_id = $1 AND t
 COUNT: Final = "SELECT count(*) FROM dag_quarantine WHERE tried_at IS NULL"
 
 
-async def list_quarantined(db: Database, *, limit: int | None = None, seen: Seen = None) -> list[QuarantineRow]:
-    """The DAGs in quarantine, by id; only those that are `seen`."""
-    async with db.acquire() as conn:
-        return await quarantined(conn, limit=limit, seen=seen)
-
-
-async def quarantined(conn: DatabaseConnection, *, limit: int | None = None, seen: Seen = None) -> list[QuarantineRow]:
+async def list_quarantined(conn: Queryable, *, limit: int | None = None, seen: Seen = None) -> list[QuarantineRow]:
     """The DAGs in quarantine, by id; only those that are `seen`."""
     return [QuarantineRow(*row) for row in await LIST.fetch(conn, limit, seen=seen)]
 
@@ -72,15 +66,13 @@ async def quarantine_of(conn: DatabaseConnection, dag_id: str) -> QuarantineRow 
 
 async def quarantine_traceback(db: Database, dag_id: str) -> str | None:
     """The traceback of the last failure of a DAG; None if it is not in quarantine."""
-    async with db.acquire() as conn:
-        found: str | None = await conn.fetchval(TRACEBACK, dag_id)
+    found: str | None = await db.fetchval(TRACEBACK, dag_id)
     return found
 
 
 async def count_quarantined(db: Database) -> int:
     """How many DAGs are in quarantine, in the whole fleet."""
-    async with db.acquire() as conn:
-        return int(await conn.fetchval(COUNT))
+    return int(await db.fetchval(COUNT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +120,7 @@ SET_ASIDE_OF: Final = (
 
 async def recently_set_aside(db: Database, since: datetime, *, limit: int) -> list[SetAsideRow]:
     """The reports that were set aside after `since`, the newest first."""
-    async with db.acquire() as conn:
-        return [SetAsideRow(*row) for row in await conn.fetch(RECENTLY_SET_ASIDE, since, limit)]
+    return [SetAsideRow(*row) for row in await db.fetch(RECENTLY_SET_ASIDE, since, limit)]
 
 
 async def set_aside_of(conn: DatabaseConnection, run: int, task_index: int, map_index: int) -> list[SetAsideRow]:
@@ -184,5 +175,4 @@ GIVEN_UP: Final = """
 
 async def newest_given_up(db: Database, *, limit: int) -> list[GivenUpRow]:
     """The newest callback that was given up of each DAG, by DAG."""
-    async with db.acquire() as conn:
-        return [GivenUpRow(*row) for row in await conn.fetch(GIVEN_UP, limit)]
+    return [GivenUpRow(*row) for row in await db.fetch(GIVEN_UP, limit)]

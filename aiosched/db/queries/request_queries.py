@@ -58,14 +58,12 @@ async def list_requests(
 ) -> list[RequestRow]:
     """Requests, newest first, older than the one with the number `before`; only about DAGs that are `seen`."""
     query = COMMANDS if dag_id is None else REQUESTS_OF_DAG
-    async with db.acquire() as conn:
-        return [_row(row) for row in await query.fetch(conn, dag_id, verb, state, before, limit, seen=seen)]
+    return [_row(row) for row in await query.fetch(db, dag_id, verb, state, before, limit, seen=seen)]
 
 
 async def get_request(db: Database, number: int) -> RequestRow:
     """One request. Raises NotFound."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(COMMAND, number)
+    row = await db.fetchrow(COMMAND, number)
     if row is None:
         raise NotFound(f"There is no request {number}; see `aiosched requests list`.")
     return _row(row)
@@ -94,8 +92,7 @@ async def requests_on_instance(
     db: Database, dag_id: str, run_id: str, task_id: str, map_index: int, *, limit: int
 ) -> list[RequestRow]:
     """The requests that affected a task instance or its whole run, newest first, among the newest 500 of its DAG."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(REQUESTS_ON_INSTANCE, dag_id, run_id, task_id, map_index, limit)
+    rows = await db.fetch(REQUESTS_ON_INSTANCE, dag_id, run_id, task_id, map_index, limit)
     return [_row(row) for row in rows]
 
 

@@ -75,8 +75,7 @@ CELLS: Final = """
 
 async def read_cells(db: Database, runs: Collection[int]) -> list[Cell]:
     """The states of all tasks in these runs, with counts of mapped instances."""
-    async with db.acquire() as conn:
-        return [Cell(*row) for row in await conn.fetch(CELLS, list(runs))]
+    return [Cell(*row) for row in await db.fetch(CELLS, list(runs))]
 
 
 # Index: the primary key.
@@ -89,8 +88,7 @@ MAPPED_CELLS: Final = """
 
 async def read_mapped_cells(db: Database, run: int) -> list[Cell]:
     """The numbers of instances of the mapped tasks of a run, by state."""
-    async with db.acquire() as conn:
-        return [Cell(*row) for row in await conn.fetch(MAPPED_CELLS, run)]
+    return [Cell(*row) for row in await db.fetch(MAPPED_CELLS, run)]
 
 
 TASK_IDS: Final = """
@@ -104,8 +102,7 @@ TASK_IDS: Final = """
 
 async def read_task_ids(db: Database, versions: Collection[int]) -> dict[int, tuple[str, ...]]:
     """The task ids of DAG versions, by their keys."""
-    async with db.acquire() as conn:
-        return {row[0]: tuple(row[1]) for row in await conn.fetch(TASK_IDS, list(versions))}
+    return {row[0]: tuple(row[1]) for row in await db.fetch(TASK_IDS, list(versions))}
 
 
 # ---- statistics ----
@@ -140,8 +137,7 @@ async def last_runs(db: Database, dag_ids: Collection[str], *, limit: int = 30) 
 
     `{"items": [...]}` with one entry for each DAG, in the given order; `run_after` is RFC 3339 in UTC.
     """
-    async with db.acquire() as conn:
-        return str(await conn.fetchval(LAST_RUNS, list(dag_ids), limit))
+    return str(await db.fetchval(LAST_RUNS, list(dag_ids), limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +163,7 @@ DAYS: Final = """
 
 async def read_days(db: Database, dag_id: str, since: datetime, until: datetime) -> list[CalendarDay]:
     """The runs of a DAG by day (UTC) of their logical date, or of their run-after if they have none."""
-    async with db.acquire() as conn:
-        return [CalendarDay(*row) for row in await conn.fetch(DAYS, dag_id, since, until)]
+    return [CalendarDay(*row) for row in await db.fetch(DAYS, dag_id, since, until)]
 
 
 # ---- a run's tries ----
@@ -223,11 +218,9 @@ STRETCHES: Final = """
 
 async def read_stretches(db: Database, run: int, *, limit: int) -> Sequence[DeferredPeriod]:
     """The periods in which the tries of a run were deferred, in the order of the DAG."""
-    async with db.acquire() as conn:
-        return [DeferredPeriod(*row) for row in await conn.fetch(STRETCHES, run, limit)]
+    return [DeferredPeriod(*row) for row in await db.fetch(STRETCHES, run, limit)]
 
 
 async def read_segments(db: Database, run: int, *, limit: int) -> Sequence[TryPeriod]:
     """Every try of every instance of a run, in the order of the DAG."""
-    async with db.acquire() as conn:
-        return [TryPeriod(*row) for row in await conn.fetch(SEGMENTS, run, limit)]
+    return [TryPeriod(*row) for row in await db.fetch(SEGMENTS, run, limit)]

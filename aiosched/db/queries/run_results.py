@@ -9,7 +9,7 @@ from typing import Final
 
 from aiosched.core.values.messages import XComPairs, XComRef
 from aiosched.core.values.states import TaskState
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements import runs
 from aiosched.errors import NotFound, Refused, did_you_mean
 
@@ -38,7 +38,7 @@ TASKS: Final = """
 """
 
 
-async def read_tasks(conn: DatabaseConnection, run: int) -> list[TaskResult]:
+async def read_tasks(conn: Queryable, run: int) -> list[TaskResult]:
     """The task instances of the run with this key, in the order of the DAG's tasks; [] without such a run."""
     return [TaskResult(**{**row, "state": TaskState.of(row["state"])}) for row in await conn.fetch(TASKS, run)]
 

@@ -42,8 +42,7 @@ async def list_schedules(
     found = [
         (StoredSchedule(row[0], row[1], Terms(*row[2:10]), "", *row[11:]), row[10]) for row in await fetch(db, query)
     ]
-    async with db.acquire() as conn:
-        states = await outcomes(conn, [stored for stored, _ in found])
+    states = await outcomes(db, [stored for stored, _ in found])
     return [shown_schedule(stored, conf, *states.get(stored[:2], (None, None))) for stored, conf in found]
 
 

@@ -74,8 +74,7 @@ SCHEDULERS: Final = """
 
 async def server_version(db: Database) -> str:
     """The version of the PostgreSQL, such as `18.4`, with what its packagers add."""
-    async with db.acquire() as conn:
-        return str(await conn.fetchval(SERVER_VERSION))
+    return str(await db.fetchval(SERVER_VERSION))
 
 
 async def list_schedulers(db: Database) -> list[SchedulerRow]:
@@ -116,5 +115,4 @@ ENGINE_COUNTS: Final = """
 
 async def count_on_engines(db: Database) -> dict[tuple[str, str], int]:
     """How many attempts are on engines, by the engine's name and state: waiting, running, or silent."""
-    async with db.acquire() as conn:
-        return {(row["executor"], row["state"]): row["number"] for row in await conn.fetch(ENGINE_COUNTS)}
+    return {(row["executor"], row["state"]): row["number"] for row in await db.fetch(ENGINE_COUNTS)}

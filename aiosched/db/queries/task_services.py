@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ _RUN: Final = "id, dag_id, run_id, state, logical_date, run_after, version_id"
 RUN_BY_KEY: Final = f"SELECT {_RUN} FROM dag_run WHERE id = $1"
 
 
-async def run_by_key(conn: DatabaseConnection, key: int) -> AskedRun | None:
+async def run_by_key(conn: Queryable, key: int) -> AskedRun | None:
     """The run with this bigint key."""
     row = await conn.fetchrow(RUN_BY_KEY, key)
     return None if row is None else AskedRun(*row)
 
 
-async def who_asks(conn: DatabaseConnection, key: int) -> str:
+async def who_asks(conn: Queryable, key: int) -> str:
     """The name of the run with this key, for the audit log."""
     asking = await run_by_key(conn, key)
     return "a task" if asking is None else f"{asking.dag_id} {asking.run_id}"
@@ -120,7 +120,7 @@ PREVIOUS_SUCCESS: Final = """
 """
 
 
-async def previous_success(conn: DatabaseConnection, run: int) -> EndedRun | None:
+async def previous_success(conn: Queryable, run: int) -> EndedRun | None:
     """The latest successful run of the DAG with an earlier logical date than the run with this key."""
     row = await conn.fetchrow(PREVIOUS_SUCCESS, run)
     return None if row is None else EndedRun(*row)

@@ -71,8 +71,7 @@ RUNS_OF_VERSION: Final = """
 
 async def runs_of_version(db: Database, dag_id: str, number: int) -> list[Any]:
     """The runs of a version among the newest `RUNS_LOOKED_AT` of the DAG, the newest first."""
-    async with db.acquire() as conn:
-        return list(await conn.fetch(RUNS_OF_VERSION, dag_id, number, RUNS_LOOKED_AT))
+    return list(await db.fetch(RUNS_OF_VERSION, dag_id, number, RUNS_LOOKED_AT))
 
 
 async def list_versions(
@@ -80,8 +79,7 @@ async def list_versions(
 ) -> Sequence[VersionRow]:
     """The versions of a DAG, newest first, older than the one with the number `before`. Raises NotFound."""
     await get_dag(db, dag_id)
-    async with db.acquire() as conn:
-        return [VersionRow(**dict(row)) for row in await conn.fetch(VERSIONS, dag_id, before, limit)]
+    return [VersionRow(**dict(row)) for row in await db.fetch(VERSIONS, dag_id, before, limit)]
 
 
 # Only what a trigger needs: specs can be large. Index: primary keys.
@@ -102,8 +100,7 @@ class TriggeredDag(NamedTuple):
 
 async def get_triggered(db: Database, dag_id: str) -> TriggeredDag:
     """What decides about a trigger of a DAG. Raises NotFound, and Refused if its newest version cannot be read."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(TRIGGERED, dag_id)
+    row = await db.fetchrow(TRIGGERED, dag_id)
     if row is not None:
         with contextlib.suppress(msgspec.MsgspecError, KeyError):  # of another version of aiosched: see below
             params = {} if row["params"] is None else _decode_params(row["params"])
@@ -115,8 +112,7 @@ async def get_triggered(db: Database, dag_id: str) -> TriggeredDag:
 
 async def get_version(db: Database, dag_id: str, number: int | None = None) -> VersionText:
     """A version of a DAG, by default the newest. Raises NotFound, and Refused if it cannot be read."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(VERSION, dag_id, number)
+    row = await db.fetchrow(VERSION, dag_id, number)
     if row is None:
         await get_dag(db, dag_id)
         raise NotFound(f"DAG {dag_id!r} has no version {number}.")
@@ -144,8 +140,7 @@ class ModuleText(NamedTuple):
 
 async def get_module(db: Database, dag_id: str, number: int, name: str) -> ModuleText:
     """A module by its path, as in `VersionText.sources`. Raises NotFound."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(MODULE, dag_id, number, name)
+    row = await db.fetchrow(MODULE, dag_id, number, name)
     if row is None or row["content_hash"] is None:
         await get_dag(db, dag_id)
         raise NotFound(f"Version {number} of DAG {dag_id!r} imports nothing from {name!r}.")

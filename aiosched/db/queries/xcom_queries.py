@@ -51,8 +51,7 @@ LINKS: Final = """
 
 async def list_links(db: Database, instance: tuple[int, int, int]) -> list[TaskLink]:
     """The links of a task instance (run key, task index, map index), by name."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(LINKS, *instance, LINK_PREFIX)
+    rows = await db.fetch(LINKS, *instance, LINK_PREFIX)
     found = (link_of(row["key"], row["value"]) for row in rows)
     return sorted(link for link in found if link is not None)
 
@@ -67,5 +66,4 @@ async def list_xcoms(
     limit: int = 100,
 ) -> list[XComListRow]:
     """What a task instance (run key, task index, map index) pushed, by key; each value up to `longest` characters."""
-    async with db.acquire() as conn:
-        return [XComListRow(**dict(row)) for row in await conn.fetch(XCOMS, *instance, longest, key, after, limit)]
+    return [XComListRow(**dict(row)) for row in await db.fetch(XCOMS, *instance, longest, key, after, limit)]

@@ -1,4 +1,4 @@
-"""The protocols that statements need: a connection, and the object that provides connections. Types only."""
+"""What statements need: a connection, or the object that provides connections."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 
-class DatabaseConnection(Protocol):
-    """The part of an asyncpg connection that statements use. Rows support `row["name"]` and `row[0]`."""
+class Queryable(Protocol):
+    """What one statement needs. Rows support `row["name"]` and `row[0]`."""
+
+    async def execute(self, query: str, *args: Any) -> str: ...
+    async def fetch(self, query: str, *args: Any) -> list[Any]: ...
+    async def fetchrow(self, query: str, *args: Any) -> Any: ...
+    async def fetchval(self, query: str, *args: Any) -> Any: ...
+
+
+class DatabaseConnection(Queryable, Protocol):
+    """The part of an asyncpg connection that statements use."""
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
     async def executemany(
         self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
     ) -> None: ...
-    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Any]: ...
-    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Any: ...
-    async def fetchval(self, query: str, *args: Any, column: int = 0, timeout: float | None = None) -> Any: ...
     async def copy_records_to_table(
         self,
         table_name: str,
@@ -39,8 +45,11 @@ class DatabaseConnection(Protocol):
     async def close(self, *, timeout: float | None = None) -> None: ...
 
 
-class Connections(Protocol):
-    """An open database: pooled connections and dedicated ones (see `Database`)."""
+class Connections(Queryable, Protocol):
+    """An open database: pooled connections and dedicated ones (see `Database`).
+
+    It carries out one statement alone on a pooled connection.
+    """
 
     dsn: str
 
@@ -48,3 +57,19 @@ class Connections(Protocol):
     def keeps_sessions(self) -> bool: ...
     def acquire(self) -> AbstractAsyncContextManager[DatabaseConnection]: ...
     async def connect(self, *, application_name: str | None = None) -> DatabaseConnection: ...
+
+    async def execute(self, query: str, *args: Any) -> str:
+        async with self.acquire() as conn:
+            return await conn.execute(query, *args)
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]:
+        async with self.acquire() as conn:
+            return await conn.fetch(query, *args)
+
+    async def fetchrow(self, query: str, *args: Any) -> Any:
+        async with self.acquire() as conn:
+            return await conn.fetchrow(query, *args)
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        async with self.acquire() as conn:
+            return await conn.fetchval(query, *args)

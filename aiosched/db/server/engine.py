@@ -22,7 +22,7 @@ import asyncpg
 from aiosched.config import DatabaseSettings
 from aiosched.core.values.json_bounds import shown_object
 from aiosched.db.server.any_instant import read_any_instant
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import Connections, DatabaseConnection
 from aiosched.db.server.dsn import address_of, normalize
 from aiosched.db.server.failures import check_server_version, explained
 from aiosched.db.server.password_file import PasswordFile, with_present_password
@@ -151,7 +151,7 @@ def address_of_sessions(dsn: str, settings: DatabaseSettings) -> str:
     return with_present_password(settings.direct_dsn or dsn, settings.password_file)
 
 
-class Database:
+class Database(Connections):
     """One PostgreSQL database. Belongs to the event loop that opened it; create it with `Database.open`."""
 
     WRITES: ClassVar[bool] = True  # so a session that can only read is replaced: a later one may be able to write

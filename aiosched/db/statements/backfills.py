@@ -11,7 +11,7 @@ import asyncpg
 
 from aiosched.core.values.states import RunState
 from aiosched.db.schema.tables import BACKFILL
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.errors import Refused
 
 
@@ -69,9 +69,7 @@ EXISTING_RUNS: Final = """
 """
 
 
-async def existing_runs(
-    conn: DatabaseConnection, dag_id: str, dates: Sequence[datetime]
-) -> dict[datetime, ExistingRun]:
+async def existing_runs(conn: Queryable, dag_id: str, dates: Sequence[datetime]) -> dict[datetime, ExistingRun]:
     """The runs of a DAG at these logical dates. Raises UnreadableRow for one in an unknown state."""
     rows = await conn.fetch(EXISTING_RUNS, dag_id, list(dates))
     return {

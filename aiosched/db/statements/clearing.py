@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 
 class RunOfRequest(NamedTuple):
@@ -29,7 +29,7 @@ RUNS_BY_ID: Final = """
 """
 
 
-async def runs_by_id(conn: DatabaseConnection, dag_id: str, run_ids: Sequence[str]) -> list[RunOfRequest]:
+async def runs_by_id(conn: Queryable, dag_id: str, run_ids: Sequence[str]) -> list[RunOfRequest]:
     """The runs of a DAG with these run ids, oldest first; unknown ones are absent."""
     return [RunOfRequest(*row) for row in await conn.fetch(RUNS_BY_ID, dag_id, list(run_ids))]
 

@@ -13,7 +13,7 @@ import msgspec
 from aiosched.core.creation.durable_schedules import Terms
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.json_bounds import shown_object
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 _OF_RUNS: Final = UUID("9d2f6c1e-6f2b-4f0c-8a53-1b8f0d1c7a44")
 
@@ -242,7 +242,7 @@ OUTCOMES: Final = """
 
 
 async def outcomes(
-    conn: DatabaseConnection, schedules: Sequence[StoredSchedule]
+    conn: Queryable, schedules: Sequence[StoredSchedule]
 ) -> Mapping[tuple[str, str], tuple[str | None, str | None]]:
     """By DAG and name the state of the last run, and why it was refused; those that have had none are absent."""
     asked = {

@@ -19,7 +19,7 @@ import msgspec
 from aiosched.core.values.ids import partition_of
 from aiosched.db.access.team_folders import team_of
 from aiosched.db.schema.tables import DAG, DAG_VERSION
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ class FileProblem:
 IMPORT_ERROR: Final = "SELECT error, error_line FROM dag_file WHERE file = $1 AND error IS NOT NULL"
 
 
-async def import_error(conn: DatabaseConnection, file: str) -> FileProblem | None:
+async def import_error(conn: Queryable, file: str) -> FileProblem | None:
     """Why `file` cannot be imported; None if it can be, or if that is unknown."""
     row = await conn.fetchrow(IMPORT_ERROR, file)
     return None if row is None else FileProblem(file, row["error_line"], " ".join(row["error"].split()))

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from aiosched.core.why.error_groups import FailedInstance
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import Queryable
 
 _TASKS_OF_RUN: Final = 1_000  # of a failed run, in the order of the DAG
 # Indexes: uq_dag_run_dag_id_run_id; the primary keys of task_instance and version_task.
@@ -31,9 +31,7 @@ class FailedTask(NamedTuple):
     number: int
 
 
-async def failed_tasks(
-    conn: DatabaseConnection, runs: Collection[tuple[str, str]]
-) -> dict[tuple[str, str], FailedTask]:
+async def failed_tasks(conn: Queryable, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], FailedTask]:
     """Of each of the runs (DAG and run id) of which one of the first task instances failed, by run."""
     if not runs:
         return {}

@@ -27,7 +27,7 @@ from aiosched.core.values.secret_values import plain
 from aiosched.db.audit.entries import record
 from aiosched.db.crypto.keyring import Keyring
 from aiosched.db.crypto.secret_confs import SecretConfs
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_of_database
 from aiosched.db.server.request_answers import APPLIED_CHANNEL, read_numbers
@@ -108,7 +108,7 @@ class RequestResult:
         return isinstance(self.error, InternalError)
 
 
-async def notify(conn: DatabaseConnection, kind: str, partitions: Iterable[int]) -> None:
+async def notify(conn: Queryable, kind: str, partitions: Iterable[int]) -> None:
     """Wake the owners of `partitions` (empty: all); kind is dags, requests, reports, attempts, assets or pools.
 
     For kind slots the numbers are incarnations instead: a pool has slots for them.
@@ -290,7 +290,7 @@ WAITING_REQUESTS: Final = """
 """
 
 
-async def waiting_requests(conn: DatabaseConnection, partitions: Sequence[int], *, limit: int) -> list[WaitingRequest]:
+async def waiting_requests(conn: Queryable, partitions: Sequence[int], *, limit: int) -> list[WaitingRequest]:
     """The oldest waiting requests to the owner of `partitions`."""
     rows = await conn.fetch(WAITING_REQUESTS, list(partitions), limit)
     return [
@@ -326,7 +326,7 @@ COUNT_ATTEMPTS: Final = f"""
 """
 
 
-async def count_attempts(conn: DatabaseConnection, attempts: Mapping[int, int]) -> None:
+async def count_attempts(conn: Queryable, attempts: Mapping[int, int]) -> None:
     """Store how often each request (by number) has been begun; committed before it is applied."""
     await conn.execute(COUNT_ATTEMPTS, list(attempts), list(attempts.values()))
 
@@ -392,7 +392,7 @@ async def announce_applied(conn: DatabaseConnection, ids: Sequence[int]) -> None
 DAG_OF_REQUEST: Final = "SELECT dag_id FROM request WHERE id = $1"
 
 
-async def dag_of_request(conn: DatabaseConnection, number: int) -> str | None:
+async def dag_of_request(conn: Queryable, number: int) -> str | None:
     """The DAG that a request is about; None for one about no DAG."""
     dag_id: str | None = await conn.fetchval(DAG_OF_REQUEST, number)
     return dag_id
@@ -407,7 +407,7 @@ async def read_answer(conn: DatabaseConnection, number: int) -> RequestResult | 
     return (await read_answers(conn, [number])).get(number)
 
 
-async def read_answers(conn: DatabaseConnection, numbers: Sequence[int]) -> dict[int, RequestResult]:
+async def read_answers(conn: Queryable, numbers: Sequence[int]) -> dict[int, RequestResult]:
     """The answers to those of the requests that do not wait any more."""
     found = {}
     for number, state, result in await conn.fetch(READ_RESULTS, numbers):
@@ -456,8 +456,7 @@ async def _notified(notified: asyncio.Event) -> None:
 async def _poll_answers(db: Database, numbers: Sequence[int]) -> dict[int, RequestResult]:
     """The answers that there are; none if the database is not reachable."""
     try:
-        async with db.acquire() as conn:
-            return await read_answers(conn, numbers)
+        return await read_answers(db, numbers)
     except Exception as error:
         if not is_of_database(error):
             raise
@@ -538,8 +537,7 @@ async def outcome(db: Database, number: int, *, timeout: float) -> dict[str, Any
 async def _is_there(db: Database, number: int) -> bool:
     """Whether there is a request; while the database is not reachable, there may be."""
     try:
-        async with db.acquire() as conn:
-            return bool(await conn.fetchval(HAS_REQUEST, number))
+        return bool(await db.fetchval(HAS_REQUEST, number))
     except Exception as error:
         if not is_of_database(error):
             raise

@@ -8,7 +8,7 @@ import msgspec
 
 from aiosched.core.graph.instances import StartTerms
 from aiosched.core.values.states import RunState
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.errors import StaleRows
 
 
@@ -26,7 +26,7 @@ NEWEST_RUN: Final = """
 """
 
 
-async def newest_run(conn: DatabaseConnection, dag_id: str, key: str) -> KeyedRun | None:
+async def newest_run(conn: Queryable, dag_id: str, key: str) -> KeyedRun | None:
     """The newest run of a DAG that was asked for with this key."""
     row = await conn.fetchrow(NEWEST_RUN, dag_id, key)
     return None if row is None else KeyedRun(row["id"], row["run_id"], RunState.of(row["state"], f"Run {row['id']}"))

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import asyncpg
 
 from aiosched.core.values.figures import read_figures
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut
 
@@ -124,7 +124,7 @@ async def renew(
 FLEET_FIGURES: Final = "SELECT figures FROM scheduler WHERE figures IS NOT NULL AND lease_expires_at > now()"
 
 
-async def fleet_figures(conn: DatabaseConnection) -> list[dict[str, Any]]:
+async def fleet_figures(conn: Queryable) -> list[dict[str, Any]]:
     """The figures that each scheduler with a valid lease last published."""
     rows = await conn.fetch(FLEET_FIGURES)
     return [figures for row in rows if (figures := read_figures(row["figures"])) is not None]
@@ -236,7 +236,7 @@ ACQUIRE: Final = """
 """
 
 
-async def acquire(conn: DatabaseConnection, incarnation: int, wanted: Iterable[int]) -> set[int]:
+async def acquire(conn: Queryable, incarnation: int, wanted: Iterable[int]) -> set[int]:
     """Acquire those of `wanted` that are free, and return them. Raises FencedOut if this scheduler was taken over."""
     try:
         rows = await conn.fetch(ACQUIRE, incarnation, list(wanted))
@@ -259,7 +259,7 @@ async def release(conn: DatabaseConnection, incarnation: int, partitions: Iterab
 SET_DRAINING: Final = "UPDATE scheduler SET draining = true WHERE incarnation = $1"
 
 
-async def set_draining(conn: DatabaseConnection, incarnation: int) -> None:
+async def set_draining(conn: Queryable, incarnation: int) -> None:
     """Mark the scheduler as draining: it acquires no more partitions."""
     await conn.execute(SET_DRAINING, incarnation)
 

@@ -14,7 +14,7 @@ from typing import Final
 import asyncpg
 
 from aiosched.core.fleet.positions import Found, LostSpan, Place, Position
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 # A standby is behind, and has lost nothing by that: nothing is said about one. The tables are small.
 FIND: Final = """
@@ -165,7 +165,7 @@ RECENT: Final = (
 )
 
 
-async def recent_spans(conn: DatabaseConnection) -> Sequence[LostSpanRow]:
+async def recent_spans(conn: Queryable) -> Sequence[LostSpanRow]:
     """The spans that were lost within a week, by PostgreSQL's clock, newest first."""
     return [LostSpanRow(*row) for row in await conn.fetch(RECENT)]
 

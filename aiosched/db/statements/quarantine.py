@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from aiosched.db.schema.tables import DAG_QUARANTINE
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 FIRST_PAUSE: Final = 15.0  # seconds until a DAG is tried again; doubled with each failure in a row
 LONGEST_PAUSE: Final = 3_600.0
@@ -114,6 +114,6 @@ async def release(conn: DatabaseConnection, dag_id: str, now: datetime) -> bool:
 DELETE_RELEASED: Final = "DELETE FROM dag_quarantine WHERE dag_id = ANY($1::text[]) AND tried_at <= $2 RETURNING dag_id"
 
 
-async def forget(conn: DatabaseConnection, dag_ids: Iterable[str], before: datetime) -> set[str]:
+async def forget(conn: Queryable, dag_ids: Iterable[str], before: datetime) -> set[str]:
     """Forget the failures of DAGs that were taken up before then; returns which."""
     return {row["dag_id"] for row in await conn.fetch(DELETE_RELEASED, list(dag_ids), before)}

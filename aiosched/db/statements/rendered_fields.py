@@ -45,8 +45,7 @@ async def find_rendered(db: Connections, tries: Sequence[AttemptKey]) -> dict[At
     """The fields by name of those of the tries that have stored ones; rows that are no JSON object count as missing."""
     if not tries:
         return {}
-    async with db.acquire() as conn:
-        rows = await conn.fetch(FIND_RENDERED, *map(list, zip(*tries, strict=True)))
+    rows = await db.fetch(FIND_RENDERED, *map(list, zip(*tries, strict=True)))
     found = {AttemptKey(*key): msgspec.json.decode(fields) for *key, fields in rows}
     return {key: fields for key, fields in found.items() if isinstance(fields, dict)}
 

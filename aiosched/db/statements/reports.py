@@ -14,7 +14,7 @@ import msgspec
 
 from aiosched.core.values.messages import AttemptKey, Report
 from aiosched.db.schema.tables import TASK_REPORT, TASK_TRY
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 _decode: Final = msgspec.json.Decoder(Report).decode
 
@@ -111,9 +111,7 @@ WANTED: Final = f"""
 """
 
 
-async def wanted_attempts(
-    conn: DatabaseConnection, attempts: Sequence[AttemptKey], *, incarnation: int
-) -> set[AttemptKey]:
+async def wanted_attempts(conn: Queryable, attempts: Sequence[AttemptKey], *, incarnation: int) -> set[AttemptKey]:
     """Those of the attempts, queued by `incarnation`, whose result is still needed."""
     rows = await conn.fetch(WANTED, *map(list, zip(*attempts, strict=True)), incarnation)
     return {AttemptKey(*row) for row in rows}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.server.request_answers import read_numbers
 from aiosched.db.statements.inbox import notify
 
@@ -25,7 +25,7 @@ async def watch(conn: DatabaseConnection) -> None:
     await notify(conn, "watch", ())
 
 
-async def publish_runs(conn: DatabaseConnection, keys: Collection[int]) -> None:
+async def publish_runs(conn: Queryable, keys: Collection[int]) -> None:
     """Publish that the committed rows of these runs have changed."""
     payload = ",".join(map(str, keys)) if len(keys) <= _MOST_RUNS else ""
     await conn.execute("SELECT pg_notify($1, $2)", RUNS_CHANNEL, payload)

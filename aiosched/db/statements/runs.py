@@ -20,7 +20,7 @@ from aiosched.core.values.messages import XComPairs, XComPlace, XComRef
 from aiosched.core.values.states import RunState, TaskState
 from aiosched.db.schema.tables import DAG, DAG_RUN, TASK_INSTANCE
 from aiosched.db.server.arrays import array_texts
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.errors import DagFailure, NumbersInUse, StaleRows, UnreadableRow
 
 
@@ -321,7 +321,7 @@ FIND_RUN: Final = f"""
 
 
 async def find_run(
-    conn: DatabaseConnection, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None
+    conn: Queryable, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None
 ) -> Run | None:
     """The run of a DAG with this run id or this logical date."""
     row = await conn.fetchrow(FIND_RUN, dag_id, run_id, logical_date)
@@ -357,7 +357,7 @@ SET_NEXT_RUNS: Final = """
 """
 
 
-async def set_next_runs(conn: DatabaseConnection, next_runs: Sequence[tuple[str, NextRun | None]]) -> None:
+async def set_next_runs(conn: Queryable, next_runs: Sequence[tuple[str, NextRun | None]]) -> None:
     """Store when each DAG runs next, to display; unchanged rows are not written."""
     rows = [
         (dag_id, n.logical_date, n.interval.start, n.interval.end, n.run_after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from aiosched.core.values.messages import AttemptKey
-from aiosched.db.server.connection import Connections, DatabaseConnection
+from aiosched.db.server.connection import Connections, DatabaseConnection, Queryable
 
 
 class UnwrittenRow(NamedTuple):
@@ -39,7 +39,7 @@ STORE: Final = """
 """
 
 
-async def store(conn: DatabaseConnection, attempt: AttemptKey, row: UnwrittenRow) -> None:
+async def store(conn: Queryable, attempt: AttemptKey, row: UnwrittenRow) -> None:
     """Keep what a call of a try could not write."""
     await conn.execute(STORE, *attempt, *row)
 
@@ -53,8 +53,7 @@ FIND: Final = """
 
 async def find(db: Connections, attempt: AttemptKey) -> UnwrittenRow | None:
     """What a try could not write, if there is some."""
-    async with db.acquire() as conn:
-        row = await conn.fetchrow(FIND, *attempt)
+    row = await db.fetchrow(FIND, *attempt)
     return None if row is None else UnwrittenRow(*row)
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.values.states import HOLDING_SLOT
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 # The use of each pool, and how many instances hold slots, by version and task: one statement, hence one snapshot in
 # which the two agree whatever is committed meanwhile. Indexes: ix_dag_run_unfinished, then the primary keys.
@@ -111,7 +111,7 @@ ADD_LEASES: Final = """
 """
 
 
-async def add_leases(conn: DatabaseConnection, partitions: Sequence[int]) -> None:
+async def add_leases(conn: Queryable, partitions: Sequence[int]) -> None:
     """Insert rows of free partitions, unless they exist."""
     await conn.execute(ADD_LEASES, partitions)
 

@@ -29,8 +29,7 @@ def asset_conditions_changed(session: Session, partitions: Collection[int]) -> N
 
 
 async def _notify(db: Database, kind: str, concerned: Collection[int]) -> None:
-    async with db.acquire() as conn:
-        await notify(conn, kind, concerned)
+    await notify(db, kind, concerned)
 
 
 async def _announce(db: Database, requests: list[int]) -> None:

@@ -289,8 +289,7 @@ class EngineExecutor:
 
     async def _remove_unneeded(self) -> None:
         numbers = self._unneeded.copy()
-        async with self.db.acquire() as conn:
-            await statements.remove_unclaimed(conn, numbers)
+        await statements.remove_unclaimed(self.db, numbers)
         del self._unneeded[: len(numbers)]
 
     def _job(self, number: int, attempt: Attempt) -> Job:
@@ -337,14 +336,12 @@ class EngineExecutor:
         waiting = {s.id for s in self._sent.values() if s.id is not None and not s.has_begun} - self._to_send.keys()
         if not waiting:
             return
-        async with self.db.acquire() as conn:
-            unclaimed = await statements.unclaimed_attempts(conn, waiting)
+        unclaimed = await statements.unclaimed_attempts(self.db, waiting)
         for sent in self._sent.values():
             sent.has_begun = sent.has_begun or (sent.id in waiting and sent.id not in unclaimed)
         missing = unclaimed.keys() - await self.engine.holds(unclaimed.keys())
         if missing:  # what it no longer has may have begun meanwhile
-            async with self.db.acquire() as conn:
-                missing = set(await statements.unclaimed_attempts(conn, missing))
+            missing = set(await statements.unclaimed_attempts(self.db, missing))
         if missing:
             logger.warning("%s has lost %d attempts: they are sent again", self.name, len(missing))
             self._to_send |= {number: self._job(number, unclaimed[number]) for number in sorted(missing)}

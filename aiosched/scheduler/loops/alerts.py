@@ -28,7 +28,7 @@ from aiosched.db.alerts.rules import (
     take_from_settings,
 )
 from aiosched.db.queries.schedulers import SchedulerRow, read_schedulers
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements.outbox import WaitingCallback, delete_callbacks
 from aiosched.scheduler.failures.isolation import is_unforeseen, spare_others
 from aiosched.scheduler.session.session import Session
@@ -66,8 +66,7 @@ class AlertLoop:
 
     async def _pass(self, session: Session, now: datetime) -> None:
         self._failed = set()
-        async with session.env.db.acquire() as conn:
-            all_rows = await list_rules(conn)
+        all_rows = await list_rules(session.env.db)
         if not self._has_taken_settings:
             all_rows = await self._take_settings(session, all_rows, now)
         rows = [row for row in all_rows if not row.is_paused]
@@ -84,8 +83,7 @@ class AlertLoop:
                     changes += decide([rule], known, there, now, handled=handled, is_silenced=is_silenced)
                 except Exception as error:  # a row that is not as expected: the other rules go on
                     await self._note_failure(session, [rule], error, now)
-            async with session.env.db.acquire() as conn:
-                changes = await _with_failed_tasks(conn, changes)
+            changes = await _with_failed_tasks(session.env.db, changes)
             await spare_others("an alert", changes, _rule_of(there), partial(_store, session, now=now))
             await self._deliver(session, rules, now)
         if self._removed_at is None:  # without rules there is no hurry
@@ -109,8 +107,7 @@ class AlertLoop:
         async with session.env.side_journal.transaction() as transaction:
             await take_from_settings(transaction.conn, wanted, now)
         self._has_taken_settings = True
-        async with session.env.db.acquire() as conn:
-            return await list_rules(conn)
+        return await list_rules(session.env.db)
 
     async def _note_broken(self, conn: DatabaseConnection, rows: Collection[RuleRow], now: datetime) -> None:
         """Find the rules that this aiosched cannot evaluate, and show why on their rows."""
@@ -205,7 +202,7 @@ async def _silenced(conn: DatabaseConnection, found: Collection[Fact | Alert], n
     return lambda rule, subject, dag_ids: until(rule, subject, dag_ids) is not None
 
 
-async def _with_failed_tasks(conn: DatabaseConnection, changes: Collection[Change]) -> list[Change]:
+async def _with_failed_tasks(conn: Queryable, changes: Collection[Change]) -> list[Change]:
     """The changes, with what failed: it is read only for what is said now."""
     told = await facts.with_failed_tasks(conn, [one.fact for one in changes if not isinstance(one, UpdateAlert)])
     return [one if isinstance(one, UpdateAlert) else replace(one, fact=told.get(one.fact, one.fact)) for one in changes]

@@ -48,8 +48,7 @@ async def poll_watchers(session: Session) -> float | None:
     async with session.locks.ownership:
         wanted = set[WatchedAsset]()
         if not session.membership.draining:
-            async with session.env.db.acquire() as conn:
-                watched_assets, unreadable = await load_watchers(conn, session.cache.partitions)
+            watched_assets, unreadable = await load_watchers(session.env.db, session.cache.partitions)
             wanted = set(watched_assets)
             _note_unreadable(session, unreadable)
         book.resting = {w: at for w, at in book.resting.items() if at > now and w in wanted}

@@ -20,7 +20,6 @@ async def publish_changes(session: Session) -> float | None:
     runs = session.changed_runs
     if runs.changed:
         changed, runs.changed = runs.changed, set()
-        async with session.env.db.acquire() as conn:
-            await publish_runs(conn, sorted(changed))
+        await publish_runs(session.env.db, sorted(changed))
         await asyncio.sleep(_BETWEEN_SECONDS)
     return None

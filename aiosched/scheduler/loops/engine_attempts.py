@@ -43,8 +43,7 @@ async def _lose_without_trace(session: Session) -> None:
     """Somebody has deleted rows by hand: their attempts have nobody who could report."""
     env, attempts, engines = session.env, session.env.attempts, session.env.engines
     stored = [key for key in attempts.on_engines if engines.is_stored(key)]
-    async with env.db.acquire() as conn:
-        missing = set(stored) - await unfinished(conn, stored)
+    missing = set(stored) - await unfinished(env.db, stored)
     before, engines.without_trace = engines.without_trace, missing
     for key in before & missing:
         if key in attempts.on_engines:

@@ -35,8 +35,7 @@ async def poll_remote_attempts(session: Session) -> float | None:
             await _send(session)
         running = [key for key in attempts.remote.partitions if key in attempts.in_flight]
         if running and attempts.remote.recheck_due(env.clock.monotonic(), every):
-            async with env.db.acquire() as conn:
-                wanted = await wanted_attempts(conn, running, incarnation=env.incarnation)
+            wanted = await wanted_attempts(env.db, running, incarnation=env.incarnation)
             for key in running:
                 if key not in wanted and key in attempts.in_flight:
                     stop_attempt(session, key)
@@ -63,8 +62,7 @@ async def _send(session: Session) -> None:
     failed = await spare_others("sending the report", addressed, name, store)
     attempts.remote.sent(reports, instead=[lost for _, report in failed if (lost := _lost_instead(report)) is not None])
     if told:
-        async with session.env.db.acquire() as conn:
-            await notify(conn, "reports", told)
+        await notify(session.env.db, "reports", told)
 
 
 def _lost_instead(report: Report) -> Report | None:

@@ -148,7 +148,6 @@ async def _create_due_of(session: Session, dags: Sequence[OwnedDag], *, now: dat
     creations = in_parts(choose_due(dags, positions, now))
     for chunk in chunks(creations, most_at_once(session.env.settings)):
         await create(session, chunk, now)
-    async with session.env.db.acquire() as conn:
-        await runs.set_next_runs(conn, [(dag.row.dag_id, dag.next_run) for dag in dags])
+    await runs.set_next_runs(session.env.db, [(dag.row.dag_id, dag.next_run) for dag in dags])
     plan_again(session.cache, dags)
     return bool(creations)

@@ -27,7 +27,7 @@ from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
 from aiosched.db.assets import asset_partitions, assets
 from aiosched.db.queries import idle
-from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
+from aiosched.db.queries.quarantine_queries import QuarantineRow, list_quarantined
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.failures import is_of_database
 from aiosched.db.statements import ownership
@@ -104,7 +104,7 @@ async def _left_in_rows(session: Session, conn: DatabaseConnection, parser: Pars
         return left
     if (left := await idle.unfinished_work(conn)) is not None:
         return left
-    held = await quarantined(conn)
+    held = await list_quarantined(conn)
     others = _ALL - session.cache.partitions
     if others:
         every = session.env.settings.scheduler.safety_poll

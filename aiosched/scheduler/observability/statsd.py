@@ -161,8 +161,7 @@ async def emit(settings: MetricsSettings, figures: Callable[[], Figures], db: Ca
                     loop = asyncio.get_running_loop()
                     transport, _ = await loop.create_datagram_endpoint(lambda: errors, remote_addr=address)
                 now = figures()
-                async with db().acquire() as conn:
-                    fleet = await fleet_figures(conn)
+                fleet = await fleet_figures(db())
                 sent = lines(now, before, await list_pools(db()), fleet, prefix=settings.statsd_prefix)
                 for datagram in datagrams(sent):
                     transport.sendto(datagram)

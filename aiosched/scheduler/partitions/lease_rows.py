@@ -22,8 +22,7 @@ async def check_leases(session: Session, view: FleetView) -> bool:
     """Insert missing rows; returns whether there were any. Raises StaleRows if partitions are no longer ours."""
     missing = sorted(set(range(PARTITIONS)) - view.leases.keys())
     if missing:
-        async with session.env.db.acquire() as conn:
-            await add_leases(conn, missing)
+        await add_leases(session.env.db, missing)
         session.env.metrics.recounted += len(missing)
         logger.warning("the rows of partitions %s were missing: inserted again", ", ".join(map(str, missing)))
     owned = {partition for partition, owner in view.leases.items() if owner == session.env.incarnation}

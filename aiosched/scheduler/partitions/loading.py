@@ -70,8 +70,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     if not wanted:
         return
     await _load_dags(session, wanted)
-    async with session.env.db.acquire() as conn:
-        session.cache.lost_spans = await recent_spans(conn)
+    session.cache.lost_spans = await recent_spans(session.env.db)
     session.env.attempts.reclaim(wanted)
     async with session.env.db.acquire() as conn:
         elsewhere = await living(conn) - {session.env.incarnation}

@@ -83,8 +83,7 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     announced = any(peer.draining for peer in view.peers if peer.incarnation == me)
     changed |= membership.draining and not announced
     if membership.draining and not announced:
-        async with env.db.acquire() as conn:
-            await ownership.set_draining(conn, me)
+        await ownership.set_draining(env.db, me)
     gone = {peer.incarnation for peer in view.peers if peer.process_gone}
     for dead in plan.remove_dead:
         async with env.db.acquire() as conn:
@@ -93,10 +92,9 @@ async def apply_view(session: Session, view: FleetView) -> bool:
                 changed = True
                 logger.info("took over from scheduler %d", dead)
     if plan.acquire and not membership.draining:
-        async with env.db.acquire() as conn:
-            gained = await ownership.acquire(conn, me, plan.acquire)
-            env.loads.begin({partition: view.loads.get(partition, 0.0) for partition in gained})
-            changed |= bool(gained)
+        gained = await ownership.acquire(env.db, me, plan.acquire)
+        env.loads.begin({partition: view.loads.get(partition, 0.0) for partition in gained})
+        changed |= bool(gained)
         membership.gained_at = time.monotonic()
     given_back = {p: at for p, at in membership.given_back.items() if view.at <= at and p not in gained}
     membership.given_back = given_back

@@ -72,8 +72,7 @@ async def forget_failures(session: Session) -> None:
     """Forget the failures of DAGs that have worked since they were taken up. Call it with `locks.ownership` held."""
     held, now = session.cache.quarantine, session.env.clock.now()
     if held.tried:
-        async with session.env.db.acquire() as conn:
-            gone = await quarantine.forget(conn, held.tried, now - timedelta(seconds=PROBATION))
+        gone = await quarantine.forget(session.env.db, held.tried, now - timedelta(seconds=PROBATION))
         for dag_id in gone:
             del held.tried[dag_id]
             session.env.failed_reports.forget(dag_id)

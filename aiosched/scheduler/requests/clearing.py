@@ -39,8 +39,7 @@ async def mark_tasks(session: Session, dag: OwnedDag, request: MarkTasks, number
 
 async def mark_run(session: Session, dag: OwnedDag, request: MarkRun, number: int) -> None:
     """Set a run to success or failed with all that is unfinished in it, or queue it again (28.5)."""
-    async with session.env.db.acquire() as conn:
-        (run,) = await runs_named(conn, dag.row.dag_id, [request.run_id])
+    (run,) = await runs_named(session.env.db, dag.row.dag_id, [request.run_id])
     change = marking_run(RunState(request.state), run.run_id, is_running=run.key in dag.runs.running)
     await change_runs(session, dag, number, [run], change, {"run_id": run.run_id, "state": request.state})
 

@@ -49,8 +49,7 @@ async def continue_schedule(session: Session, dag: OwnedDag, request: ContinueSc
     if request.unpause:
         session.cache.put_dag(with_pause(dag, False), dag.version)
     plan_next(session.context, dag, positions[dag_id])
-    async with session.env.db.acquire() as conn:
-        await set_next_runs(conn, [(dag_id, dag.next_run)])
+    await set_next_runs(session.env.db, [(dag_id, dag.next_run)])
 
 
 async def _store(

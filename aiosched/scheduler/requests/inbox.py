@@ -79,8 +79,7 @@ async def apply_requests(session: Session) -> bool:
     """
     begun = session.env.attempts.renderings  # which are answered later
     applied = session.cache.unstored.answers()  # read before the query: an answer may be committed while it runs
-    async with session.env.db.acquire() as conn:
-        requests = await inbox.waiting_requests(conn, sorted(session.cache.partitions), limit=_REQUESTS_PER_PASS)
+    requests = await inbox.waiting_requests(session.env.db, sorted(session.cache.partitions), limit=_REQUESTS_PER_PASS)
     is_full = len(requests) == _REQUESTS_PER_PASS
     requests = [row for row in requests if row.id not in applied and row.id not in begun]
     if not requests:
@@ -178,8 +177,7 @@ async def _counted(session: Session, requests: Sequence[WaitingRequest]) -> Asyn
     attempts = session.env.requests
     begun = attempts.begin(row for row in requests if not attempts.is_poisonous(row))
     try:
-        async with session.env.db.acquire() as conn:
-            await inbox.count_attempts(conn, begun)  # perhaps stored, too, if it raises
+        await inbox.count_attempts(session.env.db, begun)  # perhaps stored, too, if it raises
         yield
     finally:
         attempts.survive(begun)
@@ -255,8 +253,9 @@ def _exit_code(error: AioschedError) -> int:
 async def _unpause_for(session: Session, one: PlannedTrigger) -> None:
     """Unpause the DAG of a run, unless it exists already: then it is refused, and the DAG stays paused."""
     dag, planned = one.creation.dag, one.creation.planned
-    async with session.env.db.acquire() as conn:
-        taken = await runs.find_run(conn, dag.row.dag_id, run_id=planned.run_id, logical_date=planned.logical_date)
+    taken = await runs.find_run(
+        session.env.db, dag.row.dag_id, run_id=planned.run_id, logical_date=planned.logical_date
+    )
     if taken is None:
         await _set_paused(session, dag, False)
 
@@ -296,8 +295,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, request: CancelRun, numbe
         if run.run_id == run_id:
             await fail_queued(session, run, "cancelled", now, answering=number)
             return
-    async with session.env.db.acquire() as conn:
-        found = await runs.find_run(conn, dag.row.dag_id, run_id=run_id)
+    found = await runs.find_run(session.env.db, dag.row.dag_id, run_id=run_id)
     if found is None:
         raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
     if not (ended := found.state in RUN_FINISHED):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from aiosched.core.requests.requests import TaskChange
 from aiosched.core.requests.selection import dates_meant, reach
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements.clearing import RunOfRequest, runs_between, runs_by_id
 from aiosched.errors import NotFound
 
@@ -23,7 +23,7 @@ async def runs_meant(conn: DatabaseConnection, dag_id: str, request: TaskChange,
     return [run for run in await runs_between(conn, dag_id, *dates) if dates.have(run.logical_date)]
 
 
-async def runs_named(conn: DatabaseConnection, dag_id: str, run_ids: Iterable[str]) -> list[RunOfRequest]:
+async def runs_named(conn: Queryable, dag_id: str, run_ids: Iterable[str]) -> list[RunOfRequest]:
     """The runs with these ids, in this order, each once. Raises NotFound for one that does not exist."""
     wanted = list(dict.fromkeys(run_ids))
     found = {run.run_id: run for run in await runs_by_id(conn, dag_id, wanted)}

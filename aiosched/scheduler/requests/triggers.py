@@ -128,8 +128,7 @@ async def plan_trigger(
 async def _unfinished(session: Session, creation: Creation, key: str, *, debounced: bool) -> RequestResult | None:
     """The unfinished run with this key as the answer, moved on if the request is debounced; None: it makes its own."""
     dag = creation.dag
-    async with session.env.db.acquire() as conn:
-        newest = await keyed_runs.newest_run(conn, dag.row.dag_id, key)
+    newest = await keyed_runs.newest_run(session.env.db, dag.row.dag_id, key)
     waiting = None if newest is None else dag.runs.queued.find(newest.key)
     fate = fate_of(None if newest is None else newest.state, is_queued=waiting is not None, debounced=debounced)
     if newest is None or fate is Fate.CREATE:
@@ -164,7 +163,6 @@ async def _check_file(session: Session, dag: OwnedDag) -> None:
     """Raise Refused, with the import error, for a DAG that takes no runs because of its file."""
     row, reason = dag.row, None
     if row.has_import_errors and row.file is not None:
-        async with session.env.db.acquire() as conn:
-            found = await import_error(conn, row.file)
-            reason = None if found is None else str(found)
+        found = await import_error(session.env.db, row.file)
+        reason = None if found is None else str(found)
     check_manual_run(row.dag_id, is_stale=row.is_stale, has_import_errors=row.has_import_errors, import_error=reason)

@@ -32,7 +32,7 @@ from aiosched.core.timetables.base import NextRun
 from aiosched.core.timetables.zones import zone
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunState, RunType
-from aiosched.db.server.connection import DatabaseConnection
+from aiosched.db.server.connection import Queryable
 from aiosched.db.statements import backfills
 from aiosched.db.statements.backfills import Backfill, ExistingRun
 from aiosched.errors import NotFound, Refused
@@ -53,8 +53,7 @@ async def create_backfill(
         conf = await session.env.confs.checked(conn, spec.params, dict(request.conf))
     request = msgspec.structs.replace(request, conf=conf)
     runs = await compute_dates(spec, request, now, most=most)  # without a connection, which would be idle meanwhile
-    async with session.env.db.acquire() as conn:
-        dates, existing = await plan_dates(conn, spec, request, runs)
+    dates, existing = await plan_dates(session.env.db, spec, request, runs)
     period = backfill_period(spec, request.first, request.final)
     document = msgspec.json.encode(request.conf).decode()
     async with session.env.side_journal.transaction() as transaction:
@@ -92,7 +91,7 @@ async def compute_dates(spec: DagSpec, request: BackfillCreate, now: datetime, *
 
 
 async def plan_dates(
-    conn: DatabaseConnection, spec: DagSpec, request: BackfillCreate, runs: Sequence[NextRun]
+    conn: Queryable, spec: DagSpec, request: BackfillCreate, runs: Sequence[NextRun]
 ) -> tuple[list[BackfillDate], dict[datetime, ExistingRun]]:
     """The dates of a backfill with their fates, and the runs that exist. Raises Refused."""
     existing = await backfills.existing_runs(conn, spec.dag_id, [run.logical_date for run in runs])

@@ -79,9 +79,8 @@ async def _map_events(session: Session, owned: Sequence[Partitioned]) -> None:
     mappings = {one.dag_id: one.mapping for one in owned}
     settings = session.env.settings
     most = settings.scheduler.partition_mapper_max_downstream_keys
-    async with session.env.db.acquire() as conn:
-        if not await asset_partitions.are_to_map(conn, mappings):
-            return
+    if not await asset_partitions.are_to_map(session.env.db, mappings):
+        return
     async with session.env.side_journal.transaction() as transaction:
         conn = transaction.conn
         await assets.lock_watermarks(conn, by_id)

@@ -49,14 +49,12 @@ async def asset_events(db: Database, call: ServiceCall) -> list[dict[str, Any]]:
     if len(asked) != 1:
         raise Refused(f"Ask for the events of one asset, URI or alias, not of {asked!r}.")
     asked = {"name" if key == "asset" else key: value for key, value in asked.items()}
-    async with db.acquire() as conn:
-        return _shown(await asset_queries.events_of(conn, **asked, limit=int(args["limit"])))
+    return _shown(await asset_queries.events_of(db, **asked, limit=int(args["limit"])))
 
 
 async def triggering_asset_events(db: Database, call: ServiceCall) -> list[dict[str, Any]]:
     """The events that made the run of the task; of very many the newest."""
-    async with db.acquire() as conn:
-        events, are_cut = await asset_queries.events_of_run(conn, call.run)
+    events, are_cut = await asset_queries.events_of_run(db, call.run)
     if are_cut:
         text = "run %d was made by very many events: its tasks see only the newest %d events"
         logger.warning(text, call.run, len(events))

@@ -26,15 +26,14 @@ async def ask_input(db: Database, call: ServiceCall) -> dict[str, Any]:
     args = call.args
     expires_at = args["expires_at"] and datetime.fromisoformat(args["expires_at"])
     request = msgspec.convert(args["question"], InputRequest)
-    async with db.acquire() as conn:
-        await human_inputs.ask(
-            conn,
-            _place(call),
-            request,
-            try_number=args["try_number"],
-            task_id=args["task_id"],
-            expires_at=expires_at,
-        )
+    await human_inputs.ask(
+        db,
+        _place(call),
+        request,
+        try_number=args["try_number"],
+        task_id=args["task_id"],
+        expires_at=expires_at,
+    )
     return {}
 
 
@@ -43,9 +42,8 @@ async def close_input(db: Database, call: ServiceCall) -> dict[str, Any]:
     args = call.args
     answer = InputAnswer(options=tuple(args["options"]), params=args["params"])
     at = datetime.fromisoformat(args["at"])
-    async with db.acquire() as conn:
-        somebody = args["by"] is not None
-        await human_inputs.close(conn, _place(call), answer, try_number=args["try_number"], by_somebody=somebody, at=at)
+    somebody = args["by"] is not None
+    await human_inputs.close(db, _place(call), answer, try_number=args["try_number"], by_somebody=somebody, at=at)
     return {}
 
 

@@ -41,8 +41,7 @@ class UnwrittenLogs:
         row = UnwrittenRow(_line(args["hostname"]), _line(args["why"]), lost, tail)
         if args["try_number"] is not None:  # callbacks have logs of their own, which nobody looks for by try
             key = AttemptKey(call.run, int(args["task_index"]), int(args["map_index"]), int(args["try_number"]))
-            async with db.acquire() as conn:
-                await unwritten_logs.store(conn, key, row)
+            await unwritten_logs.store(db, key, row)
         self._on_lost()
         self._say(_line(args["name"]), row)
 

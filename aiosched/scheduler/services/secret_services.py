@@ -49,8 +49,7 @@ def secret_services(
         try:
             found = await SecretValues(db, keyring, backends).look_up(kind, call.args["get"], reader)
         except OfAnotherTeam as error:
-            async with db.acquire() as conn:
-                who = call.args.get("file") or await task_services.who_asks(conn, call.run)
+            who = call.args.get("file") or await task_services.who_asks(db, call.run)
             logger.warning("refused: a task of %s asked for %s", who, error.what)
             return {"value": None}
         answer = found.as_answer()

@@ -144,8 +144,7 @@ class DatabaseServices:
 
 
 async def _previous_success(db: Database, call: ServiceCall) -> dict[str, Any] | None:
-    async with db.acquire() as conn:
-        found = await task_services.previous_success(conn, call.run)
+    found = await task_services.previous_success(db, call.run)
     return None if found is None else found._asdict()
 
 

@@ -31,7 +31,7 @@ from aiosched.clock import Clock, SystemClock
 from aiosched.core.values.states import TaskState
 from aiosched.db.access.visibility import Seen
 from aiosched.db.queries import live_queries
-from aiosched.db.queries.quarantine_queries import QuarantineRow, quarantined
+from aiosched.db.queries.quarantine_queries import QuarantineRow, list_quarantined
 from aiosched.db.queries.schedulers import read_schedulers
 from aiosched.db.server import request_answers
 from aiosched.db.server.connection import DatabaseConnection
@@ -374,7 +374,7 @@ class Hub:
 
         The first poll sends one for each DAG in quarantine, since the page may have been read before.
         """
-        before, self._quarantine = self._quarantine, await quarantined(conn)
+        before, self._quarantine = self._quarantine, await list_quarantined(conn)
         for dag_id in sorted({row.dag_id for row in {*before} ^ {*self._quarantine}}):
             self._send({"kind": "dag", "dag_id": dag_id}, dag_id=dag_id)
 

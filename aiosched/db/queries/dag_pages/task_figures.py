@@ -53,8 +53,7 @@ async def read_task_figures(
     """The figures of each task over `runs` (key, version key); `names` are (version key, task index, task id)."""
     keys, versions = [run for run, _ in runs], [version for _, version in runs]
     columns = [[name[i] for name in names] for i in range(3)]
-    async with db.acquire() as conn:
-        return [TaskFigures(*row) for row in await conn.fetch(TASK_FIGURES, keys, versions, *columns)]
+    return [TaskFigures(*row) for row in await db.fetch(TASK_FIGURES, keys, versions, *columns)]
 
 
 # Index: the primary key, once for each run.
@@ -66,8 +65,7 @@ RETRIES: Final = """
 
 async def read_retries(db: Database, runs: Sequence[int]) -> dict[int, int]:
     """How many tries of the tasks of these runs were retries, by run; runs without any are absent."""
-    async with db.acquire() as conn:
-        return {row[0]: row[1] for row in await conn.fetch(RETRIES, list(runs))}
+    return {row[0]: row[1] for row in await db.fetch(RETRIES, list(runs))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +92,7 @@ TASKS_IN_RUNS: Final = f"""
 async def read_tasks_in_runs(db: Database, wanted: Sequence[tuple[int, int | None]]) -> list[TaskInRun]:
     """The tasks of runs: of each `wanted` (run key, task index), or all tasks of the run if the index is None."""
     keys, tasks = [run for run, _ in wanted], [task for _, task in wanted]
-    async with db.acquire() as conn:
-        rows = await conn.fetch(TASKS_IN_RUNS, keys, tasks)
+    rows = await db.fetch(TASKS_IN_RUNS, keys, tasks)
     return [
         TaskInRun(row[0], row[1], row[2], row[3], {state: row[4].count(state) for state in dict.fromkeys(row[4])})
         for row in rows
