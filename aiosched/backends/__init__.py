@@ -3,7 +3,6 @@
 backend.py   what a backend is                    files.py    a file for each secret
 kinds.py     the backends of the settings         vault.py    HashiCorp Vault
 asking.py    asks them in turn, keeps answers     aws.py      AWS Secrets Manager, Parameter Store
-threads.py   threads that a hanging call may keep gcp.py      Google Secret Manager
-values.py    backends, then the database          airflow.py  backends written for Airflow
-sources.py   where each name comes from
+values.py    backends, then the database          gcp.py      Google Secret Manager
+sources.py   where each name comes from           airflow.py  backends written for Airflow
 """

@@ -93,7 +93,7 @@ from aiosched.scheduler.observability.idle import IdleLog, left_anywhere
 from aiosched.scheduler.observability.lock_watch import LockWatch
 from aiosched.scheduler.observability.metrics_snapshot import figures_of
 from aiosched.scheduler.observability.publishing import publish
-from aiosched.scheduler.partitions.partition_loads import measure_loads
+from aiosched.scheduler.partitions.ownership import measure_loads
 from aiosched.scheduler.registered_dags import ApplicationDags, job_of, list_runs_anew, register_dags
 from aiosched.scheduler.requests.preview import is_preview, preview
 from aiosched.scheduler.run_handle import RunHandle

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosched.db.queries.durations import average_durations
+from aiosched.db.queries.run_queries import average_durations
 from aiosched.db.server.engine import Database
 from tests.cli.conftest import Cli
 from tests.cli.records import NOON, add_dag, add_run, add_task

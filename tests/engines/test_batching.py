@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from aiosched.executors.engines.batching import Batcher
+from aiosched.executors.engines.worker_connection import Batcher
 
 
 class Server:

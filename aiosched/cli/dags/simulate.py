@@ -211,8 +211,8 @@ def _from_files(wanted: list[str], settings: Settings) -> SimulationInput:
 async def _from_database(wanted: list[str], settings: Settings, durations: DurationOption) -> SimulationInput:
     from aiosched.db.lists.dag_lists import list_dags
     from aiosched.db.people.pools import list_pools
-    from aiosched.db.queries.durations import average_durations
     from aiosched.db.queries.queries import get_spec
+    from aiosched.db.queries.run_queries import average_durations
 
     async with open_database(settings) as db:
         ids = list(wanted)

@@ -34,7 +34,6 @@ from aiosched.core.timetables.days import DayOrInstant, read_day_or_instant
 from aiosched.core.values.ids import instance_name, read_instance_name
 from aiosched.core.values.states import RunState, RunType, TaskState, began
 from aiosched.db.names.days import span_of
-from aiosched.db.names.short_runs import SHORTEST, named_shortly
 from aiosched.db.queries.quarantine_queries import QuarantineRow
 from aiosched.db.schema.schema import dag, dag_quarantine, dag_run, dag_version, map_label, task_instance, task_note
 from aiosched.db.server.engine import Database
@@ -260,6 +259,9 @@ _LATEST: Final[dict[str, tuple[tuple[Collection[str], Collection[str]], ...]]] =
     "latest-backfill": (((), (RunType.BACKFILL,)),),
 }
 _MOST_OF_DAY: Final = 5  # runs that are named
+_SHORTEST: Final = 4  # characters of a short form
+_NEWEST_RUNS: Final = 10_000  # runs of a DAG among which a short form is looked for
+_MOST_NAMED: Final = 4  # of several that are named
 _NAMES: Final = {"latest": "run yet", "latest-failed": "failed run", "latest-backfill": "run of a backfill"}
 
 
@@ -290,8 +292,8 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
         if len(rows) > 1:
             named = ", ".join(row.run_id for row in rows)
             raise NotFound(f"{reference} has several runs of {dag_id!r}: {named}. Name one, or write its time, too.")
-    if not rows and len(reference) >= SHORTEST and not (instant and "-" in reference):
-        short = [row.run_id for row in await fetch(db, named_shortly(dag_id, reference))]
+    if not rows and len(reference) >= _SHORTEST and not (instant and "-" in reference):
+        short = [row.run_id for row in await fetch(db, _named_shortly(dag_id, reference))]
         if len(short) > 1:
             raise NotFound(f"{reference!r} can be several runs of {dag_id!r}: {', '.join(short)}. Write more of it.")
         rows = await fetch(db, of_dag.where(dag_run.c.run_id.in_(short))) if short else []
@@ -301,6 +303,28 @@ async def find_run(db: Database, dag_id: str, reference: str) -> RunRow:
     newest = [run.run_id for run in await list_runs(db, dag_id=dag_id, limit=200)]
     hint = did_you_mean(reference, newest) or (f" The newest is {newest[0]}." if newest else " It has no runs yet.")
     raise NotFound(f"DAG {dag_id!r} has no run {reference!r}.{hint}")
+
+
+def _named_shortly(dag_id: str, short: str) -> Select[Any]:
+    """The ids of a few runs with this short form, newest first.
+
+    It is the beginning of the id, of what follows its type, or of its random suffix. The newest runs of the DAG are
+    read by the index of (DAG, id).
+    """
+    newest = (
+        select(dag_run.c.id, dag_run.c.run_id)
+        .where(dag_run.c.dag_id == dag_id)
+        .order_by(dag_run.c.id.desc())
+        .limit(_NEWEST_RUNS)
+        .subquery("newest")
+    )
+    run_id = newest.c.run_id
+    return (
+        select(run_id)
+        .where(or_(run_id.startswith(short, autoescape=True), run_id.contains(f"_{short}", autoescape=True)))
+        .order_by(newest.c.id.desc())
+        .limit(_MOST_NAMED)
+    )
 
 
 def _instant(text: str) -> DayOrInstant | None:

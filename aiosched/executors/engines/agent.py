@@ -13,7 +13,7 @@ import logging
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,6 @@ from aiosched.core.values.worker_messages import (
 )
 from aiosched.errors import AttemptStopped, ExecutorError
 from aiosched.executors.engines.api_client import ApiClient, AttemptGone
-from aiosched.executors.engines.log_shipping import LogShipping
 from aiosched.executors.engines.received_code import ReceivedCode
 from aiosched.executors.engines.worker_connection import Begin, WorkerConnection
 from aiosched.executors.local.executor import LocalExecutor
@@ -432,3 +431,52 @@ def _by_request(attempts: Sequence[_Running]) -> Iterator[tuple[ApiClient, list[
 def _lost(report: Report) -> Report:
     """The worker goes away, which is not the task's fault."""
     return msgspec.structs.replace(report, outcome=Outcome.LOST, reason="its worker was told to stop", unattended=False)
+
+
+_PART: Final = 1_048_576  # bytes
+
+
+class LogShipping:
+    """Sends the log of an attempt to a web server, part by part, while it is written and at its end.
+
+    `send` gets each part with its place in the log, and raises if it is not accepted.
+
+    `begins`: where the file begins in the log, in bytes.
+    """
+
+    def __init__(self, path: Path, send: Callable[[int, bytes], Awaitable[None]], begins: int = 0) -> None:
+        self._path, self._send, self._begins = path, send, begins
+        self._sent = 0
+        self._sending = asyncio.Lock()
+
+    async def ship(self) -> None:
+        """Send what is new. An error is that of `send`."""
+        async with self._sending:
+            while part := await asyncio.to_thread(self._read):
+                await self._send(self._begins + self._sent, part)
+                self._sent += len(part)
+
+    async def last_part(self) -> tuple[int, bytes]:
+        """What is left to be sent, and its place in the file. More than one part is sent before, up to the last."""
+        if not self._path.exists():
+            return 0, b""
+        async with self._sending:
+            while True:
+                part = await asyncio.to_thread(self._read)
+                if len(part) < _PART:
+                    return self._begins + self._sent, part
+                await self._send(self._begins + self._sent, part)
+                self._sent += len(part)
+
+    def _read(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._sent)
+                return file.read(_PART)
+        except FileNotFoundError:
+            return b""
+
+    def remove(self) -> None:
+        """Remove the file: all of it was sent, or nobody wants it."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()

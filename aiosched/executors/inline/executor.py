@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import queue
 import socket
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -53,7 +55,6 @@ from aiosched.executors.attempt.runner import (
 from aiosched.executors.attempt.start_notices import StartNotices
 from aiosched.executors.attempt.trigger_tasks import TriggerTasks
 from aiosched.executors.inline.host_guard import HostGuard
-from aiosched.executors.inline.threads import DaemonThreads, run_in_thread
 from aiosched.executors.worker.background_imports import InBackground
 from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
@@ -464,3 +465,41 @@ def _tell_failure(attempt: Attempt, report: Report) -> None:
 
 def _final(key: AttemptKey, outcome: Outcome, reason: str, where: AttemptEnvironment) -> Report:
     return Report(key=key, outcome=outcome, at=datetime.now(UTC), reason=reason, hostname=where.hostname, pid=where.pid)
+
+
+Job = Callable[[], None]
+
+
+class DaemonThreads:
+    """Runs jobs in up to `size` daemon threads, first come first served. A job must not raise.
+
+    A ThreadPoolExecutor would make the interpreter wait at exit for tasks that never end.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._started = 0
+        self._waiting = threading.Semaphore(0)  # threads without a job
+
+    def submit(self, job: Job) -> None:
+        """Run `job` as soon as a thread is free. Call it from one thread only."""
+        if not self._waiting.acquire(blocking=False) and self._started < self._size:
+            self._started += 1
+            threading.Thread(target=self._work, name=f"aiosched-task-{self._started}", daemon=True).start()
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """End idle threads; a busy thread ends after its job."""
+        for _ in range(self._started):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            self._waiting.release()
+
+
+def run_in_thread(job: Job) -> None:
+    """Run `job` in a new daemon thread."""
+    threading.Thread(target=job, name="aiosched-helper", daemon=True).start()

@@ -1,7 +1,7 @@
 """The loop that loses the attempts on engines whose worker has died.
 
 Each has a row until its final report is stored, in one transaction; so an attempt with neither row nor report is lost.
-Adopting those of a partition that was gained: partitions/adoption.py.
+Adopting those of a partition that was gained: partitions/loading.py.
 Source: docs/decisions/0036-attempts-on-engines.md.
 """
 

@@ -4,7 +4,7 @@ What happens to an attempt that is queued or running in the rows depends on wher
 
 - It still runs here, or has ended here and is not stored yet: it goes on.
 - It runs in a living scheduler, which gave the partition away meanwhile (handover.py): it goes on.
-- It was given to an engine: it goes on, and is adopted (adoption.py).
+- It was given to an engine, where it outlives the scheduler that sent it: it goes on, and is adopted (decision 36).
 - It was claimed here but never handed out: it is handed out now.
 - All others died with their scheduler and are lost, which costs no retry.
 
@@ -23,8 +23,9 @@ from typing import Final
 from aiosched.core.creation.next_run import SchedulePosition, next_scheduled_run
 from aiosched.core.run.board import Board, Instance, Run
 from aiosched.core.run.deferral import Deferred
-from aiosched.core.values.messages import AttemptKey
+from aiosched.core.values.messages import AttemptKey, Outcome, Report
 from aiosched.core.values.states import HOLDING_SLOT, RunState, TaskState
+from aiosched.db.engines.attempts import SentAttempt, attempts_of
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import outbox
 from aiosched.db.statements.backfills import load_backfills
@@ -36,13 +37,13 @@ from aiosched.db.statements.set_aside import Ends, ends_set_aside
 from aiosched.db.statements.triggers import load_deferrals
 from aiosched.errors import DagError, StaleRows
 from aiosched.scheduler.concurrency.slices import Slices
+from aiosched.scheduler.effects.attempt_control import stop_if_unwanted
 from aiosched.scheduler.effects.deadlines import load_deadlines
 from aiosched.scheduler.effects.slas import watch_slas
 from aiosched.scheduler.failures.isolation import concerning, failure_of_report, for_each_dag
 from aiosched.scheduler.memory.cache import OwnedDag, StateCache, make_board
 from aiosched.scheduler.memory.decision_context import DecisionContext
 from aiosched.scheduler.memory.version_reading import readable_versions
-from aiosched.scheduler.partitions.adoption import adopt_attempts, stop_unwanted_adopted
 from aiosched.scheduler.partitions.handover import receive_remote_reports, requeue_unsent
 from aiosched.scheduler.partitions.previous_run import find_previous_runs
 from aiosched.scheduler.partitions.quarantine import read_quarantine
@@ -74,7 +75,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
     session.env.attempts.reclaim(wanted)
     async with session.env.db.acquire() as conn:
         elsewhere = await living(conn) - {session.env.incarnation}
-        adopted = await adopt_attempts(session, conn, wanted)
+        adopted = await _adopt_attempts(session, conn, wanted)
         # only after reading who lives: a scheduler that is gone by then can send nothing more
         senders = await receive_remote_reports(session, conn, wanted)
         me, reported = session.env.incarnation, set[AttemptKey]()
@@ -111,7 +112,7 @@ async def load_partitions(session: Session, partitions: Iterable[int]) -> None:
         await load_deadlines(session, conn, wanted)
     await find_previous_runs(session)
     session.cache.partitions |= wanted
-    stop_unwanted_adopted(session, adopted)
+    _stop_unwanted_adopted(session, adopted)
     if unfinished:
         logger.info("loaded %d unfinished runs of %d partitions", len(unfinished), len(wanted))
 
@@ -359,3 +360,40 @@ async def _load_outbox(session: Session, conn: DatabaseConnection, partitions: C
     here = session.env.attempts.callbacks
     session.outbox.waiting.add({number: callback for number, callback in waiting.items() if number not in here})
     session.wakeups.callbacks.wake()
+
+
+async def _adopt_attempts(session: Session, conn: DatabaseConnection, partitions: Iterable[int]) -> list[AttemptKey]:
+    """Adopt the attempts of these partitions on engines: they go on. Call it before their reports are read.
+
+    Those whose worker has died are lost by loops/engine_attempts.py.
+    """
+    attempts, engines = session.env.attempts, session.env.engines
+    rows = [row for row in await attempts_of(conn, partitions) if row.key not in attempts.in_flight]
+    now = session.env.clock.monotonic()
+    for row in rows:
+        attempts.adopt(row.key, now, None if row.begun_at is None else _start_of(row))
+    engines.take_over(rows)
+    if rows:
+        engines.adopted_at = now
+        session.wakeups.engines.wake()
+        logger.info("adopted %d attempts on engines", len(rows))
+    return [row.key for row in rows]
+
+
+def _stop_unwanted_adopted(session: Session, adopted: Iterable[AttemptKey]) -> None:
+    """Stop those that nobody waits for any more; call it when their partitions are loaded."""
+    for key in adopted:
+        if key in session.env.attempts.in_flight:  # not those of runs that are left alone
+            stop_if_unwanted(session, key)
+
+
+def _start_of(row: SentAttempt) -> Report:
+    assert row.begun_at is not None
+    return Report(
+        key=row.key,
+        outcome=Outcome.STARTED,
+        at=row.begun_at,
+        started_at=row.begun_at,
+        hostname=row.hostname,
+        pid=row.pid,
+    )

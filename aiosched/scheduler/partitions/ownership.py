@@ -12,20 +12,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 from aiosched.core.fleet.shares import JOINING, Shares, gives
+from aiosched.core.values.ids import PARTITIONS
 from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView
+from aiosched.db.upkeep.recounts import add_leases
+from aiosched.errors import StaleRows
 from aiosched.executors.executor_router import members_of
 from aiosched.executors.worker.lease_deadline import windows_of
 from aiosched.leftovers import end_orphans
 from aiosched.scheduler.effects.after_commit import after_commit
 from aiosched.scheduler.partitions.handover import lose_attempts_of, stop_waiting_for_ends
-from aiosched.scheduler.partitions.lease_rows import check_leases
 from aiosched.scheduler.partitions.loading import load_partitions
 from aiosched.scheduler.session.session import Session
 from aiosched.scheduler.slots.attribution import attributing
@@ -172,3 +175,35 @@ def _staying(session: Session, *, busy_ones: bool) -> set[int]:
         if any(i.state in HOLDING_SLOT for board in dag.runs.running.values() for i in board):
             staying.add(dag.row.partition)
     return staying
+
+
+async def check_leases(session: Session, view: FleetView) -> bool:
+    """Insert rows of `partition_lease` that somebody deleted; returns whether there were any.
+
+    Raises StaleRows if partitions that we hold are somebody else's: then everything is read again. Guards keep the rows
+    right until that is noticed. Source: docs/architecture.md, "Rows that people edit".
+    """
+    missing = sorted(set(range(PARTITIONS)) - view.leases.keys())
+    if missing:
+        await add_leases(session.env.db, missing)
+        session.env.metrics.recounted += len(missing)
+        logger.warning("the rows of partitions %s were missing: inserted again", ", ".join(map(str, missing)))
+    owned = {partition for partition, owner in view.leases.items() if owner == session.env.incarnation}
+    lost = session.cache.partitions - owned
+    if lost and view.at > session.membership.gained_at:  # otherwise the view is older than what we hold
+        raise StaleRows(f"Partitions {', '.join(map(str, sorted(lost)))} no longer belong to this scheduler")
+    return bool(missing)
+
+
+def measure_loads(session: Session) -> list[float | None]:
+    """Add what was stored since the last call; the loads to publish, by partition from 0, None for those of others.
+
+    Called about once a second, for the lease. Source: docs/decisions/0057-partitions-by-load.md.
+    """
+    cache, loads = session.cache, session.env.loads
+    stored, cache.stored_rows = cache.stored_rows, Counter()
+    loads.add(
+        {partition: rows for partition, rows in stored.items() if partition in cache.partitions},
+        session.env.clock.monotonic(),
+    )
+    return loads.published(cache.partitions)

@@ -3,7 +3,7 @@
 The owner of partition 0 makes a slow sweep, at most once a minute. It compares the use of all pools with the task
 instances that hold slots, and deletes rows whose run is gone, a few in each step. A difference is corrected, logged
 and counted. A scheduler whose batch was refused also counts the pools before it reads its rows again.
-Does not live here: comparing memory with rows (drift.py), the rows of leases (lease_rows.py), unread reports
+Does not live here: comparing memory with rows (drift.py), the rows of leases (ownership.py), unread reports
 (handover.py), triggers (effects/triggers.py).
 
 Source: docs/architecture.md, "Rows that people edit".

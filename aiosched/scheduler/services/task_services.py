@@ -11,6 +11,8 @@
                       -> {run: {run_id, state, …} or null, task: {state, try_number, …} or null}
     previous_success  {}  -> {data_interval_start, data_interval_end, start_date, end_date} or null
 
+    sla_misses        {callback}  -> {slas, blocking_tis}, for the callback of missed SLAs (23.3)
+
     xcoms             XComSearch -> FoundXComs, see xcom_services.py
     reserve_xcoms     see there
 
@@ -44,12 +46,22 @@ from aiosched.db.queries import task_services
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.statements import inbox, runs
+from aiosched.db.statements.slas import blocking_instances, misses_of_callback
 from aiosched.errors import NotFound, Refused, TimedOut
 from aiosched.scheduler.services import asset_services
 from aiosched.scheduler.services.input_services import ask_input, close_input
 from aiosched.scheduler.services.service_calls import CallRetry, ServiceCall, Trusted
-from aiosched.scheduler.services.sla_services import sla_misses
 from aiosched.scheduler.services.xcom_services import find_xcoms, fitting, reserve_xcoms
+
+
+async def sla_misses(db: Database, call: ServiceCall) -> dict[str, Any]:
+    """The misses that a callback reports, for the worker that runs it; `call.run` is the callback's run (23.3)."""
+    run = call.run
+    async with db.acquire() as conn:
+        misses = await misses_of_callback(conn, run, int(call.args["callback"]))
+        blocking = await blocking_instances(conn, run, sorted({miss.logical_date for miss in misses}))
+    return {"slas": [one._asdict() for one in misses], "blocking_tis": [one._asdict() for one in blocking]}
+
 
 logger: Final = logging.getLogger(__name__)
 

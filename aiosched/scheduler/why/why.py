@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,6 +19,7 @@ import msgspec
 from aiosched.clock import SystemClock
 from aiosched.core.assets.conditions import QueuedAsset, alias_names
 from aiosched.core.creation.next_run import next_scheduled_run
+from aiosched.core.creation.partitions import progress_of
 from aiosched.core.creation.run_creation import DagStatus, active_runs_limit
 from aiosched.core.creation.run_keys import KeyRoom, same_key
 from aiosched.core.graph.human_input import InputRequest
@@ -35,13 +36,13 @@ from aiosched.core.values.states import (
     RunState,
     TaskState,
 )
-from aiosched.core.why.dag import DagFacts, ScheduleFacts, explain_dag
+from aiosched.core.why.dag import MOST_SHOWN, DagFacts, PartitionFacts, ScheduleFacts, explain_dag
 from aiosched.core.why.ends import dependencies_of
 from aiosched.core.why.explanation import MOST_HOLDERS, Explanation, Holder, Owner, ago, run_label, seconds_since
 from aiosched.core.why.quarantine import QuarantineFacts, explain_quarantine
 from aiosched.core.why.run import RunFacts, explain_run
 from aiosched.core.why.task import BlockedLoop, OnEngine, TaskFacts, explain_task
-from aiosched.db.assets import assets
+from aiosched.db.assets import asset_partitions, assets
 from aiosched.db.engines.attempts import decode_attempt
 from aiosched.db.people import human_inputs
 from aiosched.db.people.human_inputs import TaskPlace
@@ -64,7 +65,6 @@ from aiosched.scheduler.partitions.previous_run import read_past
 from aiosched.scheduler.partitions.run_rehydration import NOTHING, rehydrate
 from aiosched.scheduler.runs.awaited import NOT_ASKED, answers, awaited_by, awaited_in
 from aiosched.scheduler.runs.incomplete import missing_instances
-from aiosched.scheduler.why.partitions import partition_facts
 from aiosched.scheduler.why.slots import TypicalDurations, competition, room_for
 
 _MOST_LOOKBACK_RUNS: Final = 200  # running runs for which it is read whether they wait for a previous run
@@ -256,7 +256,7 @@ class _Reader:
             aliases = await assets.alias_targets(self.conn, alias_names(condition))
         partitions = None
         if isinstance(spec.timetable, PartitionedAssetTimetable):
-            partitions = await partition_facts(self.conn, self.dag_id, spec.timetable, aliases)
+            partitions = await _partition_facts(self.conn, self.dag_id, spec.timetable, aliases)
         running = sum(run.state is RunState.RUNNING for run in self.unfinished)
         schedules = await sum_of_schedules(self.conn, self.dag_id)
         return DagFacts(
@@ -493,3 +493,17 @@ class _Reader:
 def _troubles(executors: Mapping[str, Any]) -> dict[str, str]:
     """What keeps a scheduler from its engines, by executor, as far as it says so (metrics_snapshot.py)."""
     return {name: str(each["trouble"]) for name, each in executors.items() if each.get("trouble")}
+
+
+async def _partition_facts(
+    conn: DatabaseConnection,
+    dag_id: str,
+    timetable: PartitionedAssetTimetable,
+    aliases: Mapping[str, Collection[str]],
+) -> PartitionFacts:
+    """What the newest pending keys of the DAG wait for, and which events led to no run."""
+    due = await asset_partitions.count_due(conn, dag_id)
+    pending = await asset_partitions.pending_of_dag(conn, dag_id, limit=MOST_SHOWN)
+    progress = [progress_of(timetable, one.key, one.arrived, aliases) for one in pending]
+    refused, reason = await asset_partitions.refused_of_dag(conn, dag_id)
+    return PartitionFacts(tuple(one for one in progress if not one.is_due), due, refused, reason)
