@@ -579,6 +579,12 @@ TASK_NOTE: Final = Table(
     },
 )
 
+# What a run has besides its row: tables with its key as `run_id`, each with an index that begins with it.
+OF_RUNS: Final = (
+    "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "rendered_fields", "task_try",
+    "task_note", "task_state", "asset_check", "human_input", "map_label", "unwritten_log", "task_instance",
+)  # fmt: skip
+
 
 # ---- Assets, their events, and the runs that events have triggered or will trigger.
 

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.values.states import HOLDING_SLOT
+from aiosched.db.schema import tables
+from aiosched.db.schema.tables import DEFERRED_TRIGGER
 from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 # The use of each pool, and how many instances hold slots, by version and task: one statement, hence one snapshot in
@@ -116,13 +118,8 @@ async def add_leases(conn: Queryable, partitions: Sequence[int]) -> None:
     await conn.execute(ADD_LEASES, partitions)
 
 
-# Tables with rows of a run; each has an index that begins with run_id. `task_report` and `deferred_trigger` are not
-# here: their rows are deleted when they are read.
-OF_RUNS: Final = (
-    "xcom", "callback_outbox", "deadline", "deferral", "try_source", "task_try", "task_note", "task_state",
-    "asset_check", "human_input", "rendered_fields", "unwritten_log", "map_label",
-    "task_instance",
-)  # fmt: skip
+# Rows of `deferred_trigger` are deleted when they are read.
+OF_RUNS: Final = tuple(table for table in tables.OF_RUNS if table != DEFERRED_TRIGGER.name)
 MOST_RUNS: Final = 500  # looked at in one step
 MOST_ROWS: Final = 5_000  # deleted in one step
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from aiosched.db.schema.tables import OF_RUNS
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.db.server.failures import is_of_database
@@ -143,10 +144,6 @@ TAKE_ENDLESS: Final = f"""
 TAKE_RUN: Final = f"""
     SELECT r.id, r.dag_id, r.run_id FROM dag_run AS r WHERE r.id = $3 AND {_OLD_RUN} FOR UPDATE SKIP LOCKED
 """
-_OF_RUNS: Final = (
-    "callback_outbox", "deadline", "deferred_trigger", "deferral", "xcom", "try_source", "rendered_fields", "task_try",
-    "task_note", "task_state", "asset_check", "human_input", "map_label", "unwritten_log", "task_instance",
-)  # fmt: skip
 
 # What has expired, whatever $1 is. Indexes: ix_task_state_expires_at, ix_asset_state_expires_at.
 _EXPIRED: Final = "expires_at <= now() AND $1::timestamptz IS NOT NULL AND ($2::smallint[] IS NULL OR 0 = ANY($2))"
@@ -335,7 +332,7 @@ async def _remove_runs(conn: DatabaseConnection, rows: Sequence[Any], remove_log
     runs = [row["id"] for row in rows]
     gone = {
         table: _count(await conn.execute(f"DELETE FROM {table} WHERE run_id = ANY($1::bigint[])", runs))
-        for table in _OF_RUNS
+        for table in OF_RUNS
     }
     await conn.execute("DELETE FROM dag_run WHERE id = ANY($1::bigint[])", runs)
     files = 0 if remove_logs is None else await remove_logs([RunName(row["dag_id"], row["run_id"]) for row in rows])
