@@ -248,20 +248,15 @@ async def full_pools(conn: DatabaseConnection) -> dict[str, tuple[int, int]]:
 OVER: Final = """
     SELECT r.kind, a.subject
       FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id
-     WHERE a.recovered_at IS NULL AND r.kind IN ('run_failed', 'deadline_missed')
-       AND (NOT EXISTS (SELECT FROM dag AS d WHERE d.dag_id = a.subject)
-            OR EXISTS (SELECT FROM (SELECT state, end_date FROM dag_run WHERE dag_run.dag_id = a.subject
-                                     ORDER BY id DESC LIMIT 100) AS newest
-                        WHERE newest.state = 'success' AND newest.end_date >= a.last_at))
-     UNION ALL
-    SELECT r.kind, a.subject
-      FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id
-     WHERE a.recovered_at IS NULL AND r.kind = 'scheduler_gone'
-       AND EXISTS (SELECT FROM scheduler AS s WHERE s.started_at > a.last_at AND s.lease_expires_at > now())
-     UNION ALL
-    SELECT r.kind, a.subject
-      FROM alert AS a JOIN alert_rule AS r ON r.id = a.rule_id
-     WHERE a.recovered_at IS NULL AND r.kind = 'commits_lost' AND a.last_at < now() - interval '1 day'
+     WHERE a.recovered_at IS NULL AND CASE r.kind
+           WHEN 'scheduler_gone' THEN EXISTS (SELECT FROM scheduler AS s
+                                               WHERE s.started_at > a.last_at AND s.lease_expires_at > now())
+           WHEN 'commits_lost' THEN a.last_at < now() - interval '1 day'
+           ELSE r.kind IN ('run_failed', 'deadline_missed')
+                AND (NOT EXISTS (SELECT FROM dag AS d WHERE d.dag_id = a.subject)
+                     OR EXISTS (SELECT FROM (SELECT state, end_date FROM dag_run WHERE dag_run.dag_id = a.subject
+                                              ORDER BY id DESC LIMIT 100) AS newest
+                                 WHERE newest.state = 'success' AND newest.end_date >= a.last_at)) END
 """
 
 

@@ -100,14 +100,12 @@ _READ: Final = ", ".join(
 _COLUMNS: Final = f"{_READ}, id, is_paused, from_settings, since, looked_until, error, failed_at"
 
 # The table has few rows.
-LIST_RULES: Final = f"""
+_RULES: Final = f"""
     SELECT {_COLUMNS}, (SELECT count(*)::int FROM alert WHERE rule_id = r.id AND recovered_at IS NULL) AS open_alerts
-      FROM alert_rule AS r WHERE name > $1 ORDER BY name LIMIT $2
+      FROM alert_rule AS r
 """
-GET_RULE: Final = f"""
-    SELECT {_COLUMNS}, (SELECT count(*)::int FROM alert WHERE rule_id = r.id AND recovered_at IS NULL) AS open_alerts
-      FROM alert_rule AS r WHERE name = $1
-"""
+LIST_RULES: Final = f"{_RULES} WHERE name > $1 ORDER BY name LIMIT $2"
+GET_RULE: Final = f"{_RULES} WHERE name = $1"
 LOCK_RULE: Final = f"{GET_RULE} FOR UPDATE OF r"
 
 

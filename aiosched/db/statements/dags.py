@@ -18,7 +18,7 @@ import msgspec
 
 from aiosched.core.values.ids import partition_of
 from aiosched.db.access.team_folders import team_of
-from aiosched.db.schema.tables import DAG, DAG_VERSION
+from aiosched.db.schema.tables import DAG, DAG_FILE, DAG_VERSION
 from aiosched.db.server.connection import DatabaseConnection, Queryable
 
 
@@ -203,10 +203,11 @@ async def lock_dags(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[
 
 
 # No lock: only one scheduler writes the row of a file. Index: primary key.
-READ_FILES: Final = """
+_FILES: Final = """
     SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text, bundle_version, parsed_at
-      FROM dag_file WHERE file = ANY($1::text[])
+      FROM dag_file
 """
+READ_FILES: Final = f"{_FILES} WHERE file = ANY($1::text[])"
 
 
 async def read_files(conn: DatabaseConnection, files: Collection[str]) -> dict[str, StoredFile]:
@@ -217,10 +218,7 @@ async def read_files(conn: DatabaseConnection, files: Collection[str]) -> dict[s
 
 
 # Sequential scan: one row per file, read when a scheduler starts or partitions move.
-FILES_OF: Final = """
-    SELECT file, content_hash, dag_ids, error IS NOT NULL AS has_error, sources::text, bundle_version, parsed_at
-      FROM dag_file WHERE partition = ANY($1::smallint[])
-"""
+FILES_OF: Final = f"{_FILES} WHERE partition = ANY($1::smallint[])"
 
 
 async def files_of(conn: DatabaseConnection, partitions: Collection[int]) -> dict[str, StoredFile]:
@@ -371,11 +369,10 @@ DEFINE_DAGS: Final = f"""
            owner = n.owner, tags = ARRAY(SELECT json_array_elements_text(n.tags::json)),
            access_control = v.spec -> 'access_control', task_ids = CASE WHEN d.version_id = n.version_id AND
                d.task_ids IS NOT NULL THEN d.task_ids ELSE ({_TASK_IDS}) END, team = {team_of("n.file", "v.bundle")},
-           has_import_errors = false, is_stale = false, last_parsed_at = $10
-      FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[],
-                  $9::text[], $11::text[])
-           AS n (dag_id, file, version_id, max_active_runs, max_active_tasks, schedule, description, owner, tags,
-                 schedule_timezone)
+           has_import_errors = false, is_stale = false, last_parsed_at = $1
+      FROM unnest($2::text[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::text[], $8::text[], $9::text[],
+                  $10::text[], $11::text[])
+           AS n ({", ".join(DagDefinition.__annotations__)})
       JOIN dag_version AS v ON v.id = n.version_id
      WHERE d.dag_id = n.dag_id
 """
@@ -385,20 +382,9 @@ async def define_dags(conn: DatabaseConnection, dags: Sequence[DagDefinition], *
     """Write the definition columns of `dags`, which are no longer stale or broken."""
     if not dags:
         return
-    await conn.execute(
-        DEFINE_DAGS,
-        [d.dag_id for d in dags],
-        [d.file for d in dags],
-        [d.version_id for d in dags],
-        [d.max_active_runs for d in dags],
-        [d.max_active_tasks for d in dags],
-        [d.schedule for d in dags],
-        [d.description for d in dags],
-        [d.owner for d in dags],
-        [_json_array(d.tags) for d in dags],
-        now,
-        [d.schedule_timezone for d in dags],
-    )
+    columns = {name: [getattr(dag, name) for dag in dags] for name in DagDefinition.__annotations__}
+    columns["tags"] = [_json_array(dag.tags) for dag in dags]
+    await conn.execute(DEFINE_DAGS, now, *columns.values())
 
 
 # Guard: the file that lost the DAG is still the one that the row names.
@@ -458,22 +444,17 @@ async def withdraw_one(conn: DatabaseConnection, application: str, dag_id: str) 
     return [row["dag_id"] for row in await conn.fetch(WITHDRAW_ONE, application, dag_id)]
 
 
-STORE_FILES: Final = """
-    INSERT INTO dag_file (file, partition, content_hash, dag_ids, parsed_at, parse_seconds, error, error_line,
-                          traceback, code_frame, warnings, sources, bundle_version, error_since)
-    SELECT file, partition, content_hash, ARRAY(SELECT json_array_elements_text(dag_ids::json)), $11, parse_seconds,
-           error, error_line, traceback, code_frame, ARRAY(SELECT json_array_elements_text(warnings::json)),
-           sources::json, bundle_version, CASE WHEN error IS NOT NULL THEN $11::timestamptz END
-      FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::float8[], $6::text[], $7::int[], $8::text[],
-                  $9::text[], $10::text[], $12::text[], $13::text[])
-           AS n (file, partition, content_hash, dag_ids, parse_seconds, error, error_line, traceback, code_frame,
-                 warnings, sources, bundle_version)
+_OF_FILE: Final = tuple(DAG_FILE.columns_of(FileRow))
+STORE_FILES: Final = f"""
+    INSERT INTO dag_file ({", ".join(_OF_FILE)}, partition, parsed_at, error_since)
+    SELECT file, content_hash, ARRAY(SELECT json_array_elements_text(dag_ids::json)), parse_seconds, error, error_line,
+           traceback, code_frame, ARRAY(SELECT json_array_elements_text(warnings::json)), sources::json, bundle_version,
+           partition, $1, CASE WHEN error IS NOT NULL THEN $1::timestamptz END
+      FROM unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::text[], $7::int[], $8::text[], $9::text[],
+                  $10::text[], $11::text[], $12::text[], $13::smallint[]) AS n ({", ".join(_OF_FILE)}, partition)
      ORDER BY file
     ON CONFLICT (file) DO UPDATE
-       SET content_hash = excluded.content_hash, dag_ids = excluded.dag_ids, parsed_at = excluded.parsed_at,
-           parse_seconds = excluded.parse_seconds, error = excluded.error, error_line = excluded.error_line,
-           traceback = excluded.traceback, code_frame = excluded.code_frame, warnings = excluded.warnings,
-           sources = excluded.sources, bundle_version = excluded.bundle_version,
+       SET {DAG_FILE.assignments(_OF_FILE, "excluded")}, parsed_at = excluded.parsed_at,
            error_since = CASE WHEN excluded.error IS NULL THEN NULL WHEN dag_file.error IS NULL THEN excluded.parsed_at
                               ELSE coalesce(dag_file.error_since, dag_file.parsed_at, excluded.parsed_at) END
 """
@@ -481,22 +462,10 @@ STORE_FILES: Final = """
 
 async def store_files(conn: DatabaseConnection, files: Sequence[FileRow], *, now: datetime) -> None:
     """Insert or replace the rows of `files`, whose names must differ."""
-    await conn.execute(
-        STORE_FILES,
-        [f.file for f in files],
-        [partition_of(f.file) for f in files],
-        [f.content_hash for f in files],
-        [_json_array(f.dag_ids) for f in files],
-        [f.parse_seconds for f in files],
-        [f.error for f in files],
-        [f.error_line for f in files],
-        [f.traceback for f in files],
-        [f.code_frame for f in files],
-        [_json_array(f.warnings) for f in files],
-        now,
-        [_json_object(f.sources) for f in files],
-        [f.bundle_version for f in files],
-    )
+    columns: dict[str, list[Any]] = {name: [getattr(file, name) for file in files] for name in _OF_FILE}
+    columns |= {name: [_json_array(getattr(file, name)) for file in files] for name in ("dag_ids", "warnings")}
+    columns["sources"] = [_json_object(file.sources) for file in files]
+    await conn.execute(STORE_FILES, now, *columns.values(), [partition_of(file.file) for file in files])
 
 
 DELETE_FILES: Final = "DELETE FROM dag_file WHERE file = ANY($1::text[])"

@@ -6,11 +6,12 @@ that nobody here reads may be anything.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 Manifest = dict[str, Any]
+T = TypeVar("T")
 
 _MOST_WORDS: Final = 200  # characters of what is wrong with an object
 
@@ -128,26 +129,24 @@ class StatusObject(msgspec.Struct):
 
 def read_json(content: bytes) -> Manifest:
     """The object of an answer. Raises OddAnswer."""
-    try:
-        return msgspec.json.decode(content, type=dict[str, Any])
-    except (ValueError, RecursionError) as error:
-        raise OddAnswer(f"no JSON object ({_said(error)})") from None
+    return _read(content, dict[str, Any], "JSON object")
 
 
 def page_of(content: bytes) -> PodPage:
     """A page of a list. Raises OddAnswer."""
-    try:
-        return msgspec.json.decode(content, type=PodPage)
-    except (ValueError, RecursionError) as error:
-        raise OddAnswer(f"no list of pods ({_said(error)})") from None
+    return _read(content, PodPage, "list of pods")
 
 
 def event_of(line: bytes) -> WatchEvent:
     """An event of a watch. Raises OddAnswer."""
+    return _read(line, WatchEvent, "event")
+
+
+def _read(content: bytes, kind: type[T], what: str) -> T:
     try:
-        return msgspec.json.decode(line, type=WatchEvent)
+        return msgspec.json.decode(content, type=kind)
     except (ValueError, RecursionError) as error:
-        raise OddAnswer(f"no event ({_said(error)})") from None
+        raise OddAnswer(f"no {what} ({_said(error)})") from None
 
 
 def status_of(found: Manifest) -> StatusObject:

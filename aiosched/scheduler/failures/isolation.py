@@ -112,10 +112,7 @@ async def for_each_dag(
     except Exception as error:
         if isinstance(error, DagFailure) or not is_unforeseen(error):
             raise
-        groups: dict[str, list[T]] = {}
-        for item in items:
-            groups.setdefault(dag_of(item), []).append(item)
-        failures = []
+        groups, failures = _grouped(items, dag_of), []
         for dag_id, group in groups.items():
             try:
                 await work(group)
@@ -149,11 +146,8 @@ async def spare_others(
     except Exception as error:
         if not is_unforeseen(error):
             raise
-    groups: dict[str, list[T]] = {}
-    for item in items:
-        groups.setdefault(group_of(item), []).append(item)
     failed: list[T] = []
-    for name, group in groups.items():
+    for name, group in _grouped(items, group_of).items():
         try:
             await work(group)
         except Exception as error:
@@ -162,6 +156,13 @@ async def spare_others(
             logger.exception("%s of %s failed; all others go on", place, name)
             failed += group
     return failed
+
+
+def _grouped(items: Sequence[T], group_of: Callable[[T], str]) -> dict[str, list[T]]:
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(group_of(item), []).append(item)
+    return groups
 
 
 def failures_in(error: BaseException) -> list[DagFailure]:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from aiosched.core.values.ids import partition_of
+from aiosched.core.values.texts import storable
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.statements import quarantine
 from aiosched.db.statements.quarantine import PROBATION, Failure
@@ -86,9 +87,4 @@ def _stored_failure(failure: DagFailure) -> Failure:
         "%s: the DAG is in quarantine, nothing of it is decided for now; `aiosched dags release %s` tries it again\n%s",
         failure, failure.dag_id, lines, extra={"dag_id": failure.dag_id},
     )  # fmt: skip
-    return Failure(failure.dag_id, failure.place, _storable(f"{type(cause).__name__}: {cause}"), _storable(lines))
-
-
-def _storable(text: str) -> str:
-    """The text without what PostgreSQL cannot store."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return Failure(failure.dag_id, failure.place, storable(f"{type(cause).__name__}: {cause}"), storable(lines))
