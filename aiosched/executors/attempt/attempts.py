@@ -23,6 +23,7 @@ from aiosched.authoring.dag.sources import finder
 from aiosched.authoring.runtime.context import Context, current_context, moment
 from aiosched.authoring.runtime.services import Services, offering
 from aiosched.authoring.runtime.task_instance import TaskInstance
+from aiosched.authoring.runtime.xcom_values import DAG_MODULES
 from aiosched.authoring.tasks.shown_values import shown_fields_json
 from aiosched.authoring.tasks.task_context import build_context, build_run_context
 from aiosched.authoring.triggers.encoding import class_of, dump, load
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from aiosched.authoring.tasks.operator import BaseOperator
     from aiosched.authoring.triggers.base import BaseTrigger
 
-_DAG_MODULE: Final = "aiosched_dag_"  # modules of DAG files: imported with their DAG
 KILL_GRACE: Final = 30.0  # seconds for on_kill, and for cleanup, of a trigger (25.6)
 
 
@@ -185,10 +185,10 @@ class TriggerExecution(Execution):
         run, module_name = self.attempt.run, deferral.classpath.rpartition(".")[0]
 
         def find(name: str) -> ModuleType:
-            return sys.modules[name] if name.startswith(_DAG_MODULE) else importlib.import_module(name)
+            return sys.modules[name] if name.startswith(DAG_MODULES) else importlib.import_module(name)
 
         def is_of_a_folder() -> bool:
-            return module_name.startswith(_DAG_MODULE) or finder.knows(module_name)
+            return module_name.startswith(DAG_MODULES) or finder.knows(module_name)
 
         try:
             if not is_of_a_folder():

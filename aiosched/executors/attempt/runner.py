@@ -125,23 +125,8 @@ class Execution:
     """
 
     __slots__ = (
-        "_blocking",
-        "_driver",
-        "_environment",
-        "_plan",
-        "_plugins",
-        "_services",
-        "_ti",
-        "_time_limit",
-        "attempt",
-        "context",
-        "interruptible",
-        "map_label",
-        "on_rendered",
-        "operator",
-        "source",
-        "started_at",
-        "stop_requested",
+        "_blocking", "_driver", "_environment", "_plan", "_plugins", "_services", "_ti", "_time_limit", "attempt",
+        "context", "interruptible", "map_label", "on_rendered", "operator", "source", "started_at", "stop_requested",
         "task",
     )  # fmt: skip
 

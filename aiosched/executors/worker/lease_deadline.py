@@ -7,28 +7,16 @@ Source: docs/architecture.md, "Ownership and fencing".
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Iterable
-from typing import Final
 
 from aiosched.executors.worker.shared_page import SharedPage
-
-_INSTANT: Final = struct.Struct("=d")  # aligned, hence written and read atomically
 
 
 class LeaseDeadline(SharedPage):
     """A time of the monotonic clock, 0 for no limit, shared by all processes that have its file open."""
 
-    @property
-    def until(self) -> float:
-        """The deadline, in seconds of the monotonic clock."""
-        instant: float = _INSTANT.unpack_from(self.memory)[0]
-        return instant
-
-    @until.setter
-    def until(self, instant: float) -> None:
-        _INSTANT.pack_into(self.memory, 0, instant)
+    until = SharedPage.instant  # the deadline
 
     @property
     def has_passed(self) -> bool:

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from aiosched.authoring.runtime.xcom_values import DAG_MODULES
 from aiosched.core.values.messages import AttemptKey
 from aiosched.executors.attempt.logs import current_log
 from aiosched.executors.attempt.loop_watch import LoopWatch, context_of, line_of
 from aiosched.executors.worker.loop_heartbeat import PERIOD, BlockingAttempt, LoopHeartbeat
-
-_DAG_MODULE = "aiosched_dag_"  # modules of DAG files
 
 
 class LoopHealth:
@@ -51,7 +50,7 @@ class LoopHealth:
         """Called in the watch thread, while the loop is blocked."""
         context = context_of(task) if task is not None else None
         log = context.get(current_log) if context is not None else None
-        where = line_of(frame, _DAG_MODULE)
+        where = line_of(frame, DAG_MODULES)
         key = log.attempt.key if log is not None else None
         self._sign.blocker = BlockingAttempt(key, where)
         if log is not None and key is not None and (key, where) not in self._logged:

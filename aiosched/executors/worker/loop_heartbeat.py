@@ -15,12 +15,11 @@ from typing import Final
 import msgspec
 
 from aiosched.core.values.messages import AttemptKey
-from aiosched.executors.worker.shared_page import SharedPage
+from aiosched.executors.worker.shared_page import INSTANT_SIZE, SharedPage
 
 PERIOD: Final = 0.25  # seconds between two heartbeats
-_SIGN: Final = struct.Struct("=d")  # aligned, hence written and read atomically; 0 while nothing runs
 _SIZE: Final = struct.Struct("=I")
-_SIZE_AT: Final = _SIGN.size
+_SIZE_AT: Final = INSTANT_SIZE
 _TEXT_AT: Final = _SIZE_AT + _SIZE.size
 _MOST: Final = mmap.PAGESIZE - _TEXT_AT  # bytes
 
@@ -39,15 +38,7 @@ _decoder: Final = msgspec.msgpack.Decoder(BlockingAttempt)
 class LoopHeartbeat(SharedPage):
     """The page of one worker. Times are in seconds of the monotonic clock, which all processes of a machine share."""
 
-    @property
-    def last(self) -> float:
-        """The last heartbeat; 0 while nothing runs."""
-        instant: float = _SIGN.unpack_from(self.memory)[0]
-        return instant
-
-    @last.setter
-    def last(self, instant: float) -> None:
-        _SIGN.pack_into(self.memory, 0, instant)
+    last = SharedPage.instant  # the last heartbeat; 0 while nothing runs
 
     @property
     def blocker(self) -> BlockingAttempt | None:

@@ -9,9 +9,14 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import struct
 import sys
 import tempfile
 import weakref
+from typing import Final
+
+_INSTANT: Final = struct.Struct("=d")  # aligned, hence written and read atomically
+INSTANT_SIZE: Final = _INSTANT.size
 
 
 class SharedPage:
@@ -23,6 +28,16 @@ class SharedPage:
         reads_only = fcntl.fcntl(self.descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
         access = mmap.ACCESS_READ if reads_only else mmap.ACCESS_WRITE
         self.memory: mmap.mmap = mmap.mmap(self.descriptor, mmap.PAGESIZE, access=access)
+
+    @property
+    def instant(self) -> float:
+        """The number at the beginning of the page."""
+        instant: float = _INSTANT.unpack_from(self.memory)[0]
+        return instant
+
+    @instant.setter
+    def instant(self, instant: float) -> None:
+        _INSTANT.pack_into(self.memory, 0, instant)
 
     def reader(self) -> int:
         """A new descriptor with which another process can only read; where the system has no such, one to write."""

@@ -14,6 +14,7 @@ from aiosched.scheduler.attempts.ending_attempts import EndingAttempts
 from aiosched.scheduler.attempts.running_callbacks import RunningCallbacks, RunningRenderings
 from aiosched.scheduler.attempts.running_watchers import Watchers
 from aiosched.scheduler.attempts.stuck_attempts import StuckAttempts
+from aiosched.scheduler.concurrency.period import Period
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class RemoteAttempts:
 
     partitions: dict[AttemptKey, int] = field(default_factory=dict)  # of the attempts
     outgoing: deque[Report] = field(default_factory=deque)  # reports that are not sent yet
-    recheck_at: float | None = None  # monotonic second at which to check whether they are still wanted; None: now
+    recheck: Period = field(default_factory=Period)  # of checking whether they are still wanted
     on_change: Callable[[], None] = lambda: None
 
     def add_report(self, report: Report) -> None:
@@ -51,13 +52,6 @@ class RemoteAttempts:
                 self.partitions.pop(report.key, None)
         self.partitions |= still
         self.outgoing.extend(instead)
-
-    def recheck_due(self, now: float, every: float) -> bool:
-        """Whether it is time to check if they are still wanted; if so, the next period begins."""
-        if self.recheck_at is not None and now < self.recheck_at:
-            return False
-        self.recheck_at = now + every
-        return True
 
     def clear(self) -> None:
         self.partitions.clear()

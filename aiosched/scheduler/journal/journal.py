@@ -207,11 +207,6 @@ class Journal:
             await transaction.begin()
             yield transaction
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether it stores something, or is kept quiet."""
-        return self._lock.locked()
-
     def batch(self, *, shared: bool) -> Batch:
         """As `transaction`, but opened only when needed. `shared`: other schedulers use the pools, too."""
         return Batch(self, shared=shared)

@@ -117,7 +117,7 @@ def _receive(session: Session, payload: str) -> None:
         return
     elif kind == "attempts":
         attempts = session.env.attempts
-        attempts.remote.recheck_at = None
+        attempts.remote.recheck.last = None  # now
         session.wakeups.remote_attempts.wake()
         return
     elif kind == "pools":

@@ -34,7 +34,7 @@ async def poll_remote_attempts(session: Session) -> float | None:
         if attempts.remote.outgoing:
             await _send(session)
         running = [key for key in attempts.remote.partitions if key in attempts.in_flight]
-        if running and attempts.remote.recheck_due(env.clock.monotonic(), every):
+        if running and attempts.remote.recheck.is_over(env.clock.monotonic(), every):
             wanted = await wanted_attempts(env.db, running, incarnation=env.incarnation)
             for key in running:
                 if key not in wanted and key in attempts.in_flight:

@@ -81,7 +81,3 @@ class Outbox:
     waiting: WaitingCallbacks = field(default_factory=WaitingCallbacks)
     deadlines: Timers[DeadlineRow] = field(default_factory=Timers)
     slas: SlaTimers = field(default_factory=SlaTimers)
-
-    def forget(self, partitions: Collection[int]) -> None:
-        """Others deliver the requests of these partitions from now on."""
-        self.waiting.forget(partitions)

@@ -151,7 +151,7 @@ async def give_back(session: Session, partitions: Collection[int], *, busy_ones:
         cache.partitions -= leaving
         cache.unreadable.forget(leaving)
         cache.quarantine.forget(leaving)
-        session.outbox.forget(leaving)
+        session.outbox.waiting.forget(leaving)
         session.env.loads.forget(leaving)
         committed = await transaction.write(batch)
         await ownership.release(transaction.conn, session.env.incarnation, leaving)
