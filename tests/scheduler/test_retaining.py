@@ -17,7 +17,7 @@ from aiosched.db.upkeep.retention import NotRemoved, Removed, clean
 from aiosched.errors import RemoteStorageError
 from aiosched.remote.log_files import log_path
 from aiosched.remote.logs import AttemptLogs
-from aiosched.scheduler.failures.unremovable import Unremovable
+from aiosched.scheduler.failures.remembered import Unremovable
 from aiosched.scheduler.loops import retention
 from tests.scheduler.harness import dag, running, task
 

@@ -20,7 +20,7 @@ from aiosched.core.graph.spec import DagSpec
 from aiosched.core.run import callbacks
 from aiosched.core.run.board import Board
 from aiosched.core.values.messages import AttemptKey, Outcome, Report
-from aiosched.scheduler.failures.failed_reports import MOST_FAILURES
+from aiosched.scheduler.failures.remembered import MOST_FAILURES
 from tests.one_dag import failing
 
 FIRST, LAST, LONGEST = 3.0, 40.0, 25.0  # when they may begin, and how long they last

@@ -382,7 +382,7 @@ async def withdraw_request(conn: DatabaseConnection, number: int, *, by: str, re
     await announce_applied(conn, [number])
 
 
-async def announce_applied(conn: DatabaseConnection, ids: Sequence[int]) -> None:
+async def announce_applied(conn: Queryable, ids: Sequence[int]) -> None:
     """Notify the clients that wait for these requests; call it after the commit."""
     for start in range(0, len(ids), _IDS_PER_NOTIFY):
         batch = ids[start : start + _IDS_PER_NOTIFY]

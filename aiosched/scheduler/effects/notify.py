@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from aiosched.db.server.engine import Database
 from aiosched.db.statements.inbox import announce_applied, notify
 from aiosched.scheduler.session.session import Session
 
 
 def notify_schedulers(session: Session, kind: str, concerned: Collection[int]) -> None:
     """Notify other schedulers of "attempts", of "slots" (for these incarnations) or of "assets" (of partitions)."""
-    session.background.spawn(_notify(session.env.db, kind, concerned), f"notification of {kind}")
+    session.background.spawn(notify(session.env.db, kind, concerned), f"notification of {kind}")
 
 
 def announce_answers(session: Session, requests: list[int]) -> None:
     """Notify the clients of these requests that they are answered."""
-    session.background.spawn(_announce(session.env.db, requests), "notification of answers")
+    session.background.spawn(announce_applied(session.env.db, requests), "notification of answers")
 
 
 def asset_conditions_changed(session: Session, partitions: Collection[int]) -> None:
@@ -26,12 +25,3 @@ def asset_conditions_changed(session: Session, partitions: Collection[int]) -> N
     session.wakeups.creation.wake()
     if others := set(partitions) - cache.partitions:
         notify_schedulers(session, "assets", others)
-
-
-async def _notify(db: Database, kind: str, concerned: Collection[int]) -> None:
-    await notify(db, kind, concerned)
-
-
-async def _announce(db: Database, requests: list[int]) -> None:
-    async with db.acquire() as conn:
-        await announce_applied(conn, requests)

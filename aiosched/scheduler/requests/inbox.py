@@ -43,7 +43,7 @@ from aiosched.errors import (
     Refused,
     StaleRows,
 )
-from aiosched.scheduler.failures.request_attempts import MOST_ATTEMPTS
+from aiosched.scheduler.failures.remembered import MOST_ATTEMPTS
 from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.partitions.loading import plan_next, reload_dags, set_paused
 from aiosched.scheduler.partitions.quarantine import release
@@ -90,8 +90,7 @@ async def apply_requests(session: Session) -> bool:
             buggy = await _apply_in_turn(session, together, done)
         if buggy is not None:
             break
-    async with session.env.db.acquire() as conn:
-        await inbox.announce_applied(conn, done)
+    await inbox.announce_applied(session.env.db, done)
     session.env.requests.forget(done)
     if buggy is not None:
         raise StaleRows(f"The request {buggy.verb!r} hit a bug in aiosched")

@@ -86,8 +86,7 @@ async def _answer(session: Session, attempt: Attempt, number: int) -> None:
             return
     finally:
         renderings.end(number)
-    async with env.db.acquire() as conn:
-        await announce_applied(conn, [number])
+    await announce_applied(env.db, [number])
 
 
 def _result(report: Report, attempt: Attempt) -> RequestResult:

@@ -15,10 +15,7 @@ from aiosched.db.crypto.secret_confs import SecretConfs
 from aiosched.db.server.engine import Database
 from aiosched.scheduler.attempts.attempts import Attempts
 from aiosched.scheduler.engines.engine_executor import Engines
-from aiosched.scheduler.failures.failed_reports import FailedReports
-from aiosched.scheduler.failures.request_attempts import RequestAttempts
-from aiosched.scheduler.failures.unreadable_reports import UnreadableReports
-from aiosched.scheduler.failures.unremovable import Unremovable
+from aiosched.scheduler.failures.remembered import FailedReports, RequestAttempts, UnreadableReports, Unremovable
 from aiosched.scheduler.journal.journal import Journal
 from aiosched.scheduler.session.events import Listener
 
