@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from aiosched.backends.asking import AskedBackend, Backends
 from aiosched.backends.backend import SecretBackend
-from aiosched.clock import Clock
 from aiosched.config import BackendSettings, Settings
 from aiosched.config.secret_backends import BACKEND_PLUGINS
 from aiosched.core.values.masking import secrets
@@ -27,7 +26,7 @@ _CLASSES: Final = {
 }
 
 
-def backends_of(settings: Settings, *, clock: Clock | None = None) -> Backends:
+def backends_of(settings: Settings) -> Backends:
     """The backends of the settings, none of them opened yet. Their logins are masked in this process from now on."""
     chosen, found = settings.secrets, []
     numbers = Counter[str]()
@@ -42,7 +41,6 @@ def backends_of(settings: Settings, *, clock: Clock | None = None) -> Backends:
                 team_names=one.team_names,
                 timeout=chosen.timeout,
                 cache_seconds=chosen.cache_seconds,
-                clock=clock,
             )
         )
     return Backends(found)

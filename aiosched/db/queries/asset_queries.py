@@ -134,7 +134,7 @@ async def list_assets(
     """
     async with db.acquire() as conn:
         statement = ASSETS if names is None else NAMED_ASSETS
-        owned = await _owned_by(conn, q, seen) if q else []
+        owned = _among([row["dag_id"] for row in await conn.fetch(OWNED_BY, q)], seen) if q else []
         values = None if names is None else sorted(names), after, limit, q or None, owned, group
         rows = await statement.fetch(conn, *values, seen=seen)
         producers = await _producers(conn, {dag_id for row in rows for dag_id in _among(row["producers"], seen)})
@@ -149,10 +149,6 @@ async def list_assets(
 # Few rows; the first one by the primary key.
 PRODUCERS: Final = "SELECT dag_id, owner, description FROM dag WHERE dag_id = ANY($1::text[])"
 OWNED_BY: Final = "SELECT dag_id FROM dag WHERE strpos(lower(owner), lower($1)) > 0"
-
-
-async def _owned_by(conn: DatabaseConnection, q: str, seen: Seen) -> list[str]:
-    return _among([row["dag_id"] for row in await conn.fetch(OWNED_BY, q)], seen)
 
 
 async def _producers(conn: DatabaseConnection, dag_ids: Collection[str]) -> dict[str, tuple[str, str | None]]:

@@ -31,10 +31,8 @@ class RunFilter:
     until: datetime | None = None
 
 
-async def find_runs(
-    db: Database, wanted: RunFilter, *, before: int | None = None, limit: int = 25, seen: Seen = None
-) -> list[RunRow]:
-    """Runs, newest first, older than the one with the key `before`; only of DAGs that are `seen`."""
+async def find_runs(db: Database, wanted: RunFilter, *, limit: int = 25, seen: Seen = None) -> list[RunRow]:
+    """Runs, newest first; only of DAGs that are `seen`."""
     query = only_seen(RUN_COLUMNS.order_by(dag_run.c.id.desc()).limit(limit), dag_run.c.dag_id, seen)
     if wanted.dag_id is not None:
         query = query.where(dag_run.c.dag_id == wanted.dag_id)
@@ -48,8 +46,6 @@ async def find_runs(
         query = query.where(dag_run.c.run_after >= wanted.since)
     if wanted.until is not None:
         query = query.where(dag_run.c.run_after < wanted.until)
-    if before is not None:
-        query = query.where(dag_run.c.id < before)
     return [RunRow(**row._mapping) for row in await fetch(db, query)]
 
 

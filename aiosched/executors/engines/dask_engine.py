@@ -227,7 +227,8 @@ class DaskEngine:
     async def send(self, jobs: Sequence[Job], *, quick: bool) -> None:
         """Give coroutines and quick functions to workers; the others become tasks that Dask keeps until they end."""
         link = self._linked()
-        for some in _portions([_as_sent(job) for job in jobs]):
+        all_jobs = [DaskJob(job.id, job.name, job.queue, job.is_async, msgspec.json.encode(job)) for job in jobs]
+        for some in _portions(all_jobs):
             await link.ask(lambda number, some=some: Send(number, some, quick))  # type: ignore[misc]
 
     async def cancel(self, jobs: Collection[int], *, grace: float) -> None:
@@ -357,10 +358,6 @@ def settings_of_workers(settings: Settings) -> dict[str, Any]:
     given = settings.model_dump(mode="json", include=needed)
     given["executor"] |= {"run_as": None, "run_as_users": []} if settings.executor.run_as is not None else {}
     return given
-
-
-def _as_sent(job: Job) -> DaskJob:
-    return DaskJob(job.id, job.name, job.queue, job.is_async, msgspec.json.encode(job))
 
 
 def _portions(jobs: Sequence[DaskJob]) -> Iterator[list[DaskJob]]:

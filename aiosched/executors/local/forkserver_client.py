@@ -75,9 +75,9 @@ class ForkserverClient:
             theirs.close()
         return ours
 
-    def signal(self, worker: int, signum: int, *, group: bool = True) -> None:
-        """Send a signal to a worker's process group (or to the worker alone)."""
-        self._send(Signal(worker, signum, group))
+    def signal(self, worker: int, signum: int) -> None:
+        """Send a signal to a worker's process group."""
+        self._send(Signal(worker, signum))
 
     async def close(self) -> None:
         """End the forkserver; it kills the remaining workers and all their processes."""

@@ -99,7 +99,9 @@ class AsyncWorker(asyncio.Protocol):
         dags.fetch = fetching(lambda *call: self._blocking(self.call(*call)))
         answered = answered_on(self._loop, seconds=ANSWERED_WITHIN)
         dags.ask = asking(lambda *call: answered(self.call(*call)))
-        self._triggers: TriggerTasks[int] = TriggerTasks(self._dags, self._fired)
+        self._triggers: TriggerTasks[int] = TriggerTasks(
+            self._dags, lambda number, report: self._tell(Fired(number, report))
+        )
         self._health = LoopHealth(sign, lambda: len(self._running))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -250,9 +252,6 @@ class AsyncWorker(asyncio.Protocol):
 
     def _warmed(self, number: int, seconds: float, error: str | None) -> None:
         self._tell(Warmed(number, seconds, error, self._what_hangs))
-
-    def _fired(self, number: int, report: Report) -> None:
-        self._tell(Fired(number, report))
 
     def _tell(self, message: Fired | FieldsRendered | Warmed) -> None:
         if self._transport is not None and not self._gone.is_set():

@@ -79,8 +79,8 @@ class Forkserver:
                             number = 3 if has_logs else 2
                             self._fork(worker, is_async, passed[:number])
                             del passed[:number]
-                        case Signal(worker, signum, group):
-                            self._signal(worker, signum, group)
+                        case Signal(worker, signum):
+                            self._signal(worker, signum)
 
     def end(self) -> None:
         """Kill every worker with all its processes, and wait for them."""
@@ -159,9 +159,9 @@ class Forkserver:
         finally:
             os._exit(code)
 
-    def _signal(self, worker: int, signum: int, group: bool) -> None:
+    def _signal(self, worker: int, signum: int) -> None:
         for pid, number in self._workers.items():
-            if number == worker and not (group and signal_group(pid, signum)):
+            if number == worker and not signal_group(pid, signum):
                 os.kill(pid, signum)
 
     def _reap(self) -> None:

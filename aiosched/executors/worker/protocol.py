@@ -202,7 +202,6 @@ class Signal(Message, frozen=True):
 
     worker: int
     signal: int
-    group: bool = True
 
 
 # forkserver -> scheduler

@@ -181,7 +181,7 @@ async def _load_dags(session: Session, partitions: set[int]) -> None:
             stored = [row for row in await load_dags(conn, some) if row.dag_id not in left_alone]
             rows = await _readable_dags(session, conn, stored)
             there.update(row.dag_id for row in rows)
-            changed = [row for row in rows if _differs(cache.dags.get(row.dag_id), row)]
+            changed = [row for row in rows if row.dag_id not in cache.dags or cache.dags[row.dag_id].row != row]
             for first in range(0, len(changed), DAGS_PER_LOAD):
                 await _hold_dags(session, conn, changed[first : first + DAGS_PER_LOAD])
     for dag_id in [i for i, dag in cache.dags.items() if dag.row.partition in partitions and i not in there]:
@@ -261,10 +261,6 @@ async def _readable_versions(session: Session, conn: DatabaseConnection, ids: Co
     readable = await readable_versions(session.cache, conn, ids)
     session.env.metrics.unreadable_rows += len(unreadable.keys() - known)
     return readable
-
-
-def _differs(dag: OwnedDag | None, row: DagRow) -> bool:
-    return dag is None or dag.row != row
 
 
 def plan_next(context: DecisionContext, dag: OwnedDag, position: SchedulePosition) -> None:

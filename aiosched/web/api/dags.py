@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from aiosched.core.values.states import RunState
 from aiosched.db.lists import dag_lists
 from aiosched.db.lists.dag_lists import DagFilters, DagOrder
-from aiosched.db.queries import queries, tag_queries
+from aiosched.db.queries import queries
 from aiosched.db.queries.quarantine_queries import quarantine_traceback
 from aiosched.db.statements.dags import import_error
 from aiosched.web.api.base.models import Instant, Name, Resource
@@ -199,5 +199,5 @@ async def list_tags(
 ) -> Page[Tag]:
     """The tags of all DAGs, by name."""
     after = decode_cursor(cursor, str)
-    rows = await tag_queries.list_tags(request_client.db, after=after, limit=limit + 1, seen=visible.dags)
+    rows = await dag_lists.list_tags(request_client.db, after=after, limit=limit + 1, seen=visible.dags)
     return page_of(Tag, rows, limit, lambda row: row.tag)
