@@ -179,7 +179,7 @@ def silences(
     output: Output = None,
 ) -> None:
     """List silences, newest first."""
-    from aiosched.db.alerts.changes import list_silences
+    from aiosched.db.alerts.silences import list_silences
 
     active_at = None if everything else datetime.now(UTC)
     rows = with_database(dsn, lambda db: list_silences(db, active_at=active_at, limit=limit))

@@ -32,10 +32,13 @@ async def list_rules(db: Database, *, after: str = "", limit: int = 1000) -> lis
     return await rules.list_rules(db, after=after, limit=limit)
 
 
-async def get_rule(db: Database, name: str) -> RuleRow:
+async def get_rule(conn: Queryable, name: str) -> RuleRow:
     """One rule. Raises NotFound."""
-    async with db.acquire() as conn:
-        return await _found(conn, name)
+    row = await rules.get_rule(conn, name)
+    if row is None:
+        names = [one.name for one in await rules.list_rules(conn)]
+        raise NotFound(f"There is no alert rule {name!r}.{did_you_mean(name, names)}")
+    return row
 
 
 async def list_alerts(
@@ -52,11 +55,6 @@ async def list_alerts(
     async with db.acquire() as conn:
         rows = await alerts.list_alerts(conn, before=before, is_open=is_open, rule=rule, limit=limit, seen=seen)
         return await _with_silences(conn, rows, now)
-
-
-async def count_open(db: Database, *, limit: int, seen: Seen = None) -> int:
-    """The number of open alerts, at most `limit`."""
-    return await alerts.count_open(db, limit=limit, seen=seen)
 
 
 async def _with_silences(conn: DatabaseConnection, rows: list[AlertRow], now: datetime) -> list[AlertRow]:
@@ -85,16 +83,11 @@ async def acknowledge(db: Database, number: int, now: datetime) -> AlertRow:
     return await get_alert(db, number, now)
 
 
-async def list_silences(
-    db: Database, *, before: int | None = None, active_at: datetime | None = None, limit: int = 100, seen: Seen = None
-) -> list[SilenceRow]:
-    """Silences, newest first, before the id `before`; with `active_at` those that have not ended then."""
-    return await silences.list_silences(db, before=before, active_at=active_at, limit=limit, seen=seen)
-
-
-async def get_silence(db: Database, number: int, *, seen: Seen = None) -> SilenceRow:
+async def get_silence(conn: Queryable, number: int, *, seen: Seen = None) -> SilenceRow:
     """One silence. Raises NotFound, also for one that is about DAGs that are not `seen`."""
-    return await _found_silence(db, number, seen)
+    if (row := await silences.get_silence(conn, number)) is None or not _sees(seen, row.dag_ids):
+        raise NotFound(f"There is no silence {number}; see `aiosched alerts silences --all`.")
+    return row
 
 
 async def silence(
@@ -131,7 +124,7 @@ async def silence(
         elif tag is not None and tag not in (known := await silences.names_of(conn, tags=True)):
             raise NotFound(f"There is no DAG with the tag {tag!r}.{did_you_mean(tag, known)}")
         number = await silences.add_silence(conn, wanted, dag_ids, reason.strip(), actor().who, now)
-        row_ = await _found_silence(conn, number)
+        row_ = await get_silence(conn, number)
         until = row_.ends_at.isoformat()
         await record(
             conn, AuditKind.ALERT_SILENCED, row_.about, dag_id=dag_id, silence=number, reason=reason, until=until
@@ -142,10 +135,10 @@ async def silence(
 async def end_silence(db: Database, number: int, now: datetime) -> SilenceRow:
     """End a silence before its time; one that has ended stays as it is. Raises NotFound."""
     async with db.transaction() as conn:
-        row = await _found_silence(conn, number)
+        row = await get_silence(conn, number)
         if await silences.end_silence(conn, number, actor().who, now):
             await record(conn, AuditKind.ALERT_SILENCE_ENDED, row.about, dag_id=row.dag_id, silence=number)
-        return await _found_silence(conn, number)
+        return await get_silence(conn, number)
 
 
 def _sees(seen: Seen, dag_ids: Collection[str]) -> bool:
@@ -155,12 +148,6 @@ def _sees(seen: Seen, dag_ids: Collection[str]) -> bool:
 async def _found_alert(conn: DatabaseConnection, number: int, seen: Seen = None) -> AlertRow:
     if (row := await alerts.get_alert(conn, number)) is None or not _sees(seen, row.dag_ids):
         raise NotFound(f"There is no alert {number}; see `aiosched alerts list --all`.")
-    return row
-
-
-async def _found_silence(conn: Queryable, number: int, seen: Seen = None) -> SilenceRow:
-    if (row := await silences.get_silence(conn, number)) is None or not _sees(seen, row.dag_ids):
-        raise NotFound(f"There is no silence {number}; see `aiosched alerts silences --all`.")
     return row
 
 
@@ -180,23 +167,23 @@ async def set_rule(
             raise exists_already("rule", [rule.name]) if is_new else _in_settings(rule.name)
         kind = AuditKind.ALERT_RULE_CREATED if before is None else AuditKind.ALERT_RULE_CHANGED
         await record(conn, kind, rule.name, watches=rule.kind, notifier=rule.notifier)
-        return await _found(conn, rule.name)
+        return await get_rule(conn, rule.name)
 
 
 async def pause_rule(db: Database, name: str, now: datetime, *, paused: bool) -> RuleRow:
     """Pause a rule, whose open alerts are closed in silence, or take it up again. Raises NotFound."""
     async with db.transaction() as conn:
-        await _found(conn, name)
+        await get_rule(conn, name)
         if await rules.pause_rule(conn, name, now, paused=paused):
             await rules.close_alerts(conn, name, now)
             await record(conn, AuditKind.ALERT_RULE_PAUSED if paused else AuditKind.ALERT_RULE_RESUMED, name)
-        return await _found(conn, name)
+        return await get_rule(conn, name)
 
 
 async def delete_rule(db: Database, name: str) -> None:
     """Delete a rule and its alerts. Raises NotFound, and Refused for one of the settings."""
     async with db.transaction() as conn:
-        await _found(conn, name)
+        await get_rule(conn, name)
         if not await rules.delete_rules(conn, [name]):
             raise _in_settings(name)
         await record(conn, AuditKind.ALERT_RULE_DELETED, name)
@@ -205,7 +192,7 @@ async def delete_rule(db: Database, name: str) -> None:
 async def test_rule(db: Database, name: str, now: datetime) -> int:
     """Have a test message delivered at the next evaluation; the id of its alert. Raises NotFound, and Refused."""
     async with db.transaction() as conn:
-        rule = await _found(conn, name)
+        rule = await get_rule(conn, name)
         if rule.is_paused:
             raise Refused(f"The rule {name!r} is paused, and delivers nothing: resume it first.")
         number = await alerts.add_test(conn, name, test_text(name), now)
@@ -230,14 +217,6 @@ async def wait_for_test(db: Database, alert: int, seconds: float) -> TestOutcome
         if told or error is not None or time.monotonic() >= until:
             return TestOutcome(told, error)
         await asyncio.sleep(_LOOK)
-
-
-async def _found(conn: DatabaseConnection, name: str) -> RuleRow:
-    row = await rules.get_rule(conn, name)
-    if row is None:
-        names = [one.name for one in await rules.list_rules(conn)]
-        raise NotFound(f"There is no alert rule {name!r}.{did_you_mean(name, names)}")
-    return row
 
 
 def _in_settings(name: str) -> Refused:

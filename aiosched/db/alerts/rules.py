@@ -114,7 +114,7 @@ async def list_rules(conn: Queryable, *, after: str = "", limit: int | None = No
     return [RuleRow(**dict(row)) for row in await conn.fetch(LIST_RULES, after, limit)]
 
 
-async def get_rule(conn: DatabaseConnection, name: str, *, lock: bool = False) -> RuleRow | None:
+async def get_rule(conn: Queryable, name: str, *, lock: bool = False) -> RuleRow | None:
     """The rule of this name; with `lock`, nobody else changes or deletes it before the transaction ends."""
     row = await conn.fetchrow(LOCK_RULE if lock else GET_RULE, name)
     return None if row is None else RuleRow(**dict(row))

@@ -86,7 +86,12 @@ PURGE: Final = """
 
 
 async def list_silences(
-    conn: Queryable, *, before: int | None, active_at: datetime | None, limit: int, seen: Seen
+    conn: Queryable,
+    *,
+    before: int | None = None,
+    active_at: datetime | None = None,
+    limit: int = 100,
+    seen: Seen = None,
 ) -> list[SilenceRow]:
     """Silences, newest first, before the id `before`; with `active_at` those that have not ended then."""
     return [_row(row) for row in await LIST.fetch(conn, before or 2**62, active_at, limit, seen=seen)]

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from aiosched.core.values.states import RunState, RunType
-from aiosched.db.alerts.changes import count_open
+from aiosched.db.alerts.alerts import count_open
 from aiosched.db.lists.chosen import failed_since
 from aiosched.db.lists.dag_lists import LATE_AFTER
 from aiosched.db.lists.run_lists import count_runs

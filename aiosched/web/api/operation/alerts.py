@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from aiosched.core.alerts.silences import LEAST_SECONDS, LONGEST_REASON, MOST_SECONDS
-from aiosched.db.alerts import changes
+from aiosched.db.alerts import changes, silences
 from aiosched.db.alerts.rules import fields_of
 from aiosched.web.api.base.models import Body, Etag, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
@@ -203,7 +203,7 @@ async def list_silences(
     cursor: Cursor = None,
 ) -> Page[SilenceResource]:
     """Silences, newest first: those of DAGs that one may see; all for who sees everything."""
-    rows = await changes.list_silences(
+    rows = await silences.list_silences(
         request_client.db,
         before=decode_cursor(cursor, int),
         active_at=request_client.clock.now() if is_active else None,
