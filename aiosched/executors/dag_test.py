@@ -48,6 +48,7 @@ from aiosched.core.values.messages import (
 from aiosched.core.values.states import FAILURES, RunState, TaskState
 from aiosched.errors import AioschedError, NotFound
 from aiosched.executors.attempt.blocking import blocking_on
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.attempt.failures import details_of, reason_of
 from aiosched.executors.attempt.results import collect_xcoms
 from aiosched.executors.inline.executor import InlineExecutor
@@ -170,9 +171,8 @@ class _Player:
         self._dag, self._board, self._mocks, self._clock, self._pause = dag, board, mocks, clock, pause
         self._ahead = timedelta()  # the total of skipped waiting time
         self._memory = Memory(self._states, dag_id=dag.dag_id, run_id=board.run.run_id)
-        self._executor = InlineExecutor(
-            {dag.dag_id: dag}, slots=1, kill_after=1.0, max_xcom_bytes=defaults().max_tested_xcom_bytes
-        )
+        environment = AttemptEnvironment(max_xcom_bytes=defaults().max_tested_xcom_bytes)
+        self._executor = InlineExecutor({dag.dag_id: dag}, environment, slots=1, kill_after=1.0)
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
         self._running = 0
         self._waiting = 0  # triggers

@@ -16,7 +16,6 @@ from aiosched.core.values.messages import Executor
 from aiosched.errors import AioschedError, ConfigError
 from aiosched.executors.engines.engine import Engine
 from aiosched.executors.executor_router import ExecutorRouter
-from aiosched.remote.values import remote_xcoms
 from aiosched.scheduler.engines.engine_executor import EngineExecutor
 
 if TYPE_CHECKING:
@@ -90,19 +89,14 @@ def make_executor(kind: str, settings: Settings, dags: Mapping[str, DAG] | None)
                 "scheduler's own process."
             )
         from aiosched.executors.attempt.dag_cache import FileDags
+        from aiosched.executors.attempt.environment import AttemptEnvironment
         from aiosched.executors.inline.executor import InlineExecutor
 
         return InlineExecutor(
             FileDags.of(settings) if dags is None else dags,
+            AttemptEnvironment.of(settings),
             slots=executor.slots,
             async_slots=executor.async_slots,
-            logs_folder=settings.logs_folder,
-            max_xcom_bytes=core.max_xcom_bytes,
-            max_log_bytes=core.max_log_bytes,
-            max_map_length=core.max_map_length,
-            max_field_length=core.max_templated_field_length,
-            uploads_logs=settings.logs.remote is not None,
-            xcoms=remote_xcoms(settings.xcom),
             cleanup_time=core.killed_task_cleanup_time,
         )
     return _plugin(kind, settings)

@@ -15,6 +15,7 @@ import pytest
 
 from aiosched.core.values.messages import Attempt, Executor, Outcome, Report
 from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.remote.log_files import log_path
 from tests.executors.attempt_builders import (
@@ -154,7 +155,7 @@ async def start(
     services: FakeServices, reports: Reports,
 ) -> AsyncIterator[Start]:  # fmt: skip
     """Starts either executor."""
-    inline = InlineExecutor(FileDags(dags_folder), logs_folder=logs_folder, slots=2, kill_after=0.3)
+    inline = InlineExecutor(FileDags(dags_folder), AttemptEnvironment(logs_folder=logs_folder), slots=2, kill_after=0.3)
 
     async def begin() -> Executor:
         if request.param == "local":

@@ -16,6 +16,7 @@ import pytest
 from aiosched import DAG, BaseOperator, PythonOperator
 from aiosched.core.values.messages import Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.remote.log_files import log_path
 from tests.executors.attempt_builders import FakeServices, Reports, attempt, write_dag
@@ -35,8 +36,8 @@ async def start(services: FakeServices, reports: Reports, logs_folder: Path) -> 
                     function(task_id=function.__name__.lower())
                 else:
                     PythonOperator(task_id=function.__name__, python_callable=function)
-        defaults: dict[str, Any] = {"slots": 2, "kill_after": 0.1, "cleanup_time": 0.05, "logs_folder": logs_folder}
-        executor = InlineExecutor({"d": dag}, **{**defaults, **options})
+        defaults: dict[str, Any] = {"slots": 2, "kill_after": 0.1, "cleanup_time": 0.05}
+        executor = InlineExecutor({"d": dag}, AttemptEnvironment(logs_folder=logs_folder), **{**defaults, **options})
         await executor.start(reports, services)
         started.append(executor)
         return executor

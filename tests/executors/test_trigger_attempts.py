@@ -14,6 +14,7 @@ import pytest
 from aiosched import DAG, EmptyOperator
 from aiosched.core.values.messages import Executor, Outcome
 from aiosched.executors.attempt.dag_cache import FileDags
+from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.inline.executor import InlineExecutor
 from aiosched.remote.log_files import log_path
 from tests.executors.attempt_builders import (
@@ -107,7 +108,7 @@ async def start(
     """Starts either executor; the DAG file has a module of triggers beside it."""
     write_dag(dags_folder, "def t(): pass\ntask(t)\n")
     dags_folder.joinpath("my_triggers.py").write_text(MODULE)
-    inline = InlineExecutor(FileDags(dags_folder), logs_folder=logs_folder, kill_after=0.3)
+    inline = InlineExecutor(FileDags(dags_folder), AttemptEnvironment(logs_folder=logs_folder), kill_after=0.3)
 
     async def begin() -> Executor:
         if request.param == "local":

@@ -20,7 +20,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -58,7 +57,6 @@ from aiosched.executors.inline.host_guard import HostGuard
 from aiosched.executors.worker.background_imports import InBackground
 from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
-from aiosched.remote.values import XComRemote, XComStore
 from aiosched.signatures import can_be_given
 from aiosched.timeouts import clean_up_timeout
 
@@ -83,8 +81,7 @@ class InlineExecutor:
     """Runs attempts in this process.
 
     Implements the Executor protocol. `dags` are the DAGs known to this process: a mapping by id, a function that
-    returns None for an unknown id, or a DagSource that blocks while it loads (FileDags). Times in seconds, sizes in
-    bytes.
+    returns None for an unknown id, or a DagSource that blocks while it loads (FileDags). Times in seconds.
     """
 
     name = "inline"
@@ -92,16 +89,10 @@ class InlineExecutor:
     def __init__(
         self,
         dags: Mapping[str, DAG] | Callable[[str], DAG | None] | DagSource,
+        environment: AttemptEnvironment | None = None,
         *,
         slots: int | None = None,
         async_slots: int = 1000,
-        logs_folder: Path | None = None,
-        max_xcom_bytes: int = 1_048_576,
-        max_log_bytes: int = 104_857_600,
-        max_map_length: int | None = None,
-        max_field_length: int = 4096,
-        uploads_logs: bool = False,
-        xcoms: XComRemote | None = None,
         cleanup_time: float = 60.0,
         kill_after: float = 5.0,
     ) -> None:
@@ -112,15 +103,7 @@ class InlineExecutor:
         self._slots = slots or 4 * (os.cpu_count() or 1)
         self._async_slots = async_slots
         self._cleanup_time, self._kill_after = cleanup_time, kill_after
-        self._environment = AttemptEnvironment(
-            logs_folder=logs_folder,
-            max_xcom_bytes=max_xcom_bytes,
-            max_log_bytes=max_log_bytes,
-            max_map_length=max_map_length,
-            max_field_length=max_field_length,
-            uploads_logs=uploads_logs,
-            xcoms=XComStore(xcoms) if xcoms else None,
-        )
+        self._environment = environment or AttemptEnvironment()
         self._running: dict[AttemptKey, Execution] = {}  # accepted but not yet reported
         self._tasks: dict[AttemptKey, asyncio.Task[None]] = {}  # of async attempts
         self._strays: set[asyncio.Task[None]] = set()  # given up, still running
