@@ -694,15 +694,13 @@ class Scheduler:
     async def _live(self) -> None:
         """Run one incarnation after the other until stopped, and the parser beside them."""
         async with kept_running(self._embedded), asyncio.TaskGroup() as group:
-            parsing = self._parse and group.create_task(
-                keep_running("parsing", self._run_parser, self.metrics, in_session=False)
-            )
             renewal = list_runs_anew(self.db, self._registered, self.clock, paused=self._paused)
-            listing = group.create_task(renewal, name="listing")
-            observing = group.create_task(self._observe(), name="observing")
-            remembering = group.create_task(
-                keep_running("memory of what was stored", self._remember, self.metrics, in_session=False)
-            )
+            beside = [group.create_task(renewal, name="listing"), group.create_task(self._observe(), name="observing")]
+            kept: list[tuple[str, Callable[[], Awaitable[None]]]] = [("memory of what was stored", self._remember)]
+            if self._parse:
+                kept.append(("parsing", self._run_parser))
+            for name, work in kept:
+                beside.append(group.create_task(keep_running(name, work, self.metrics, in_session=False)))
             try:
                 while not self._stopping:
                     try:
@@ -717,11 +715,8 @@ class Scheduler:
                         told = explain(error, self.db.dsn) or error
                         await asyncio.sleep(self._outage.failed(told, now=time.monotonic()))
             finally:
-                listing.cancel()
-                observing.cancel()
-                remembering.cancel()
-                if parsing:
-                    parsing.cancel()
+                for task in beside:
+                    task.cancel()
 
     async def _live_once(self) -> None:
         settings = self.settings.scheduler

@@ -20,7 +20,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from aiosched.db.server.connection import DatabaseConnection
@@ -267,16 +267,9 @@ class Lease:
             conn.terminate()
 
     async def _register(self, conn: DatabaseConnection) -> int:
-        me = self._identity
+        identity = asdict(self._identity)
         incarnation = await ownership.register(
-            conn,
-            name=me.name,
-            hostname=socket.gethostname(),
-            pid=os.getpid(),
-            version=me.version,
-            executor=me.executor,
-            slots=me.slots,
-            lease=self._seconds,
+            conn, **identity, hostname=socket.gethostname(), pid=os.getpid(), lease=self._seconds
         )
         self._known_position.joined(incarnation)
         return incarnation
