@@ -1,4 +1,4 @@
-"""What happens to a fleet in service: rolled over, one name twice, other versions, a lease connection that breaks."""
+"""What happens to a fleet in service: rolled over, one name twice, a newer schema, a lease connection that breaks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import pytest
 from aiosched.clock import FakeClock
 from aiosched.core.values.ids import PARTITIONS
 from aiosched.db.queries.schedulers import list_schedulers
-from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import READ_FLEET
 from aiosched.errors import SchemaOutOfDate
 from aiosched.scheduler import Scheduler
-from aiosched.scheduler.partitions.ownership import give_back
 from tests.patience import PATIENCE
 from tests.scheduler.harness import (
     Running,
@@ -77,26 +75,6 @@ async def test_two_with_one_name_are_two_schedulers_and_each_is_seen(dsn: str, c
 
         assert [(row.name, row.alive, row.partitions) for row in rows] == [("a", True, 32)] * 2
         assert len({row.incarnation for row in rows}) == 2
-
-
-async def test_a_busy_partition_is_not_given_away_while_a_peer_of_an_older_version_could_get_it(
-    dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A scheduler that does not know of attempts that run elsewhere would take them for lost."""
-    specs = [chain(dag_in(partition), 1) for partition in range(PARTITIONS)]
-    async with running(dsn, clock, *specs[:50]) as it:
-        for spec in specs[:50]:
-            await it.scheduler.trigger(spec.dag_id, run_id="r")
-        await it.settled()
-        monkeypatch.setattr(ownership, "PROTOCOL", 1)  # of the next scheduler
-        async with running(dsn, clock, settle=False) as older:
-            async with it.session.locks.ownership:
-                await give_back(it.session, range(PARTITIONS), busy_ones=False)
-                busy = {dag.row.partition for dag in it.session.cache.dags.values() if dag.runs.running}
-                assert len(busy) == 50
-                assert busy <= it.session.cache.partitions
-            await it.until(lambda: owned(older) == 14, "the idle ones to be taken")
-            assert not older.executor.submitted
 
 
 async def test_a_newer_schema_is_refused_and_those_that_run_already_go_on(dsn: str, clock: FakeClock) -> None:

@@ -72,24 +72,3 @@ async def test_a_scheduler_with_hot_partitions_gives_some_and_their_load_goes_wi
         loads = second.session.env.loads.published(owned(second))
         assert [loads[partition] for partition in sorted(moved)] == [100.0] * len(moved)
         assert all(first.session.env.loads.published(range(PARTITIONS))[partition] == 0.0 for partition in moved)
-
-
-async def test_partitions_stay_where_they_are_while_a_peer_of_an_older_version_publishes_no_loads(
-    dsn: str, clock: FakeClock
-) -> None:
-    async with running(dsn, clock) as first, running(dsn, clock, settle=False) as second:
-        await first.until(lambda: len(owned(first)) == len(owned(second)) == PARTITIONS // 2, "fair shares")
-        await first.execute(f"UPDATE scheduler SET partition_loads = NULL WHERE incarnation = {second.incarnation}")
-        first.session.env.loads.begin(dict.fromkeys(sorted(owned(first))[:8], 100.0))
-        before = owned(first)
-        await publish(first, "its loads")
-
-        await settled_long_ago(first)
-
-        for _ in range(3):
-            lease = first.scheduler._lease
-            assert lease is not None
-            first.session.locks.progress.clear()
-            lease.poll_now()
-            await first.session.locks.progress.wait()
-        assert owned(first) == before

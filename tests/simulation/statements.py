@@ -113,12 +113,12 @@ async def fenced(transaction: Transaction, incarnation: int) -> bool:
 
 @handles(ownership.REGISTER)
 async def _register(
-    t: Transaction, name: str, hostname: str, pid: int, version: str, executor: str, slots: int, lease: float, *_: Any
+    t: Transaction, name: str, hostname: str, pid: int, version: str, executor: str, slots: int, lease: float
 ) -> Answer:
     number = t.store.number("scheduler")
     row = {
         "incarnation": number, "name": name, "draining": False, "renewed_at": t.now,
-        "lease_expires_at": t.now + timedelta(seconds=lease), "slots": slots, "protocol": ownership.PROTOCOL,
+        "lease_expires_at": t.now + timedelta(seconds=lease), "slots": slots,
         "started_at": t.now, "partition_loads": [], "renewals": 0,
     }  # fmt: skip
     t.put("scheduler", number, row)
@@ -179,14 +179,13 @@ async def _look(t: Transaction) -> Answer:
         moved = max(moved, row.get("since") or moved)
     found = [
         [
-            n, s["draining"], s["protocol"], s["lease_expires_at"] < t.now, n not in t.store.advisory,
-            s["partition_loads"] is not None, (t.now - s["started_at"]).total_seconds(), owned.get(n, []),
-            loads.get(n, []),
+            n, s["draining"], s["lease_expires_at"] < t.now, n not in t.store.advisory,
+            (t.now - s["started_at"]).total_seconds(), owned.get(n, []), loads.get(n, []),
         ]
         for n, s in t.rows("scheduler")
     ]  # fmt: skip
-    columns = "incarnation draining protocol expired process_gone publishes_loads seconds partitions loads"
-    free = [*[None] * 6, min((t.now - moved).total_seconds(), 1e9), owned[None], loads[None]]
+    columns = "incarnation draining expired process_gone seconds partitions loads"
+    free = [*[None] * 4, min((t.now - moved).total_seconds(), 1e9), owned[None], loads[None]]
     return answer(columns, [*found, free])
 
 

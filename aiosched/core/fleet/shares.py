@@ -7,7 +7,6 @@ costs something, too. So with equal loads the numbers are equal.
 - A scheduler that has just joined gets its share at once, of busy partitions as of idle ones.
 - Otherwise partitions move only if that makes the greatest weight of all schedulers clearly less, a few at once, and
   not before the last move has shown its effect. So nothing moves back and forth.
-- If a scheduler publishes no loads, because it is of an older version, partitions count by number for all.
 
 Source: docs/decisions/0057-partitions-by-load.md.
 """
@@ -45,11 +44,10 @@ class Shares:
 
     living: Sequence[int]  # the schedulers that take part
     owners: Mapping[int, int | None]  # by partition; None: free; who is not in `living` keeps what it has
-    loads: Mapping[int, float] | None  # by partition, in rows a second; None: somebody does not publish them
+    loads: Mapping[int, float]  # by partition, in rows a second
 
     def weight(self, partition: int) -> float:
-        """What a partition weighs; by number, each weighs the same."""
-        return IDLE + (0.0 if self.loads is None else max(self.loads.get(partition, 0.0), 0.0))
+        return IDLE + max(self.loads.get(partition, 0.0), 0.0)
 
     def totals(self) -> dict[int, float]:
         """The weight of each living scheduler."""
@@ -130,8 +128,6 @@ def gives(
     `joining` are the schedulers that joined less than `JOINING` seconds ago. `settled_for` is for how many seconds no
     partition has changed hands. `staying` are partitions of `me` that cannot leave now.
     """
-    if shares.loads is None:
-        return _of(me, to_even_out(shares, staying)[0])
     if moves := for_joining(shares, joining, staying):
         return _of(me, moves)
     totals = shares.totals()

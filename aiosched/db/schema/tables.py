@@ -481,7 +481,6 @@ SCHEDULER: Final = Table(
         "started_at": "timestamptz NOT NULL DEFAULT now()",
         "renewed_at": "timestamptz NOT NULL DEFAULT now()",
         "lease_expires_at": "timestamptz NOT NULL",
-        "protocol": "smallint NOT NULL DEFAULT 1",  # see db/statements/ownership.py
         "renewals": "bigint NOT NULL DEFAULT 0",  # of its lease (core/fleet/positions.py)
         "figures": "json",  # from scheduler/observability/metrics_snapshot.py, with each renewal of the lease
         "partition_loads": "real[]",  # rows a second, by partition from 0 (core/fleet/loads.py); as the figures

@@ -23,8 +23,6 @@ from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements.pool_demands import withdraw_demands
 from aiosched.errors import FencedOut
 
-# The protocol between the schedulers of one fleet. 2: a partition can move while its tasks run.
-PROTOCOL: Final = 2
 LOCK_CLASS: Final = 1_634_300_755  # "aios" in ASCII: the first key of our advisory locks
 
 
@@ -36,8 +34,6 @@ class Peer:
     draining: bool
     process_gone: bool  # its session lock was released
     expired: bool  # its lease has expired
-    protocol: int = PROTOCOL
-    publishes_loads: bool = True  # False: it is of an older version
     age: float = field(default=0.0, compare=False)  # seconds since its start
 
     @property
@@ -57,8 +53,8 @@ class FleetView:
 
 
 REGISTER: Final = """
-    INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at, protocol, partition_loads)
-    VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), $8, '{}') RETURNING incarnation
+    INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at, partition_loads)
+    VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7), '{}') RETURNING incarnation
 """
 
 
@@ -78,7 +74,7 @@ async def register(
     Row and lock appear together, so that no peer sees a living scheduler without its lock.
     """
     async with conn.transaction():
-        incarnation: int = await conn.fetchval(REGISTER, name, hostname, pid, version, executor, slots, lease, PROTOCOL)
+        incarnation: int = await conn.fetchval(REGISTER, name, hostname, pid, version, executor, slots, lease)
         await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, incarnation % 2**31)
     return incarnation
 
@@ -144,16 +140,15 @@ _SECONDS_SINCE: Final = "least(greatest(extract(epoch FROM now()) - extract(epoc
 # The load of a partition is what its owner has published last, or else what it was when it changed hands.
 # `seconds`: since the start of the scheduler; in the row of the free partitions, since any partition changed hands.
 READ_FLEET: Final = f"""
-    SELECT s.incarnation, s.draining, s.protocol, s.lease_expires_at < now() AS expired,
-           {_PROCESS_GONE} AS process_gone, s.partition_loads IS NOT NULL AS publishes_loads,
-           {_SECONDS_SINCE.format("s.started_at")} AS seconds,
+    SELECT s.incarnation, s.draining, s.lease_expires_at < now() AS expired,
+           {_PROCESS_GONE} AS process_gone, {_SECONDS_SINCE.format("s.started_at")} AS seconds,
            array(SELECT partition FROM partition_lease AS p
                   WHERE p.incarnation = s.incarnation ORDER BY partition) AS partitions,
            array(SELECT coalesce(s.partition_loads[p.partition + 1], p.load, 0) FROM partition_lease AS p
                   WHERE p.incarnation = s.incarnation ORDER BY partition) AS loads
       FROM scheduler AS s
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL,
+    SELECT NULL, NULL, NULL, NULL,
            (SELECT {_SECONDS_SINCE.format("coalesce(max(since), '-infinity')")} FROM partition_lease),
            array(SELECT partition FROM partition_lease WHERE incarnation IS NULL ORDER BY partition),
            array(SELECT coalesce(load, 0) FROM partition_lease WHERE incarnation IS NULL ORDER BY partition)
@@ -172,8 +167,7 @@ async def read_fleet(conn: DatabaseConnection) -> FleetView:
         if row["incarnation"] is None:
             settled_for = row["seconds"]
             continue
-        state = row["draining"], row["process_gone"], row["expired"]
-        peers.append(Peer(row["incarnation"], *state, row["protocol"], row["publishes_loads"], row["seconds"]))
+        peers.append(Peer(row["incarnation"], row["draining"], row["process_gone"], row["expired"], row["seconds"]))
     return FleetView(tuple(peers), leases, at, loads, settled_for)
 
 

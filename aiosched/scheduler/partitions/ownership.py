@@ -15,11 +15,9 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
 
 from aiosched.core.fleet.shares import JOINING, Shares, gives
 from aiosched.core.values.ids import PARTITIONS
-from aiosched.core.values.states import HOLDING_SLOT
 from aiosched.db.statements import ownership
 from aiosched.db.statements.ownership import FleetView
 from aiosched.db.upkeep.recounts import add_leases
@@ -35,8 +33,6 @@ from aiosched.scheduler.slots.attribution import attributing
 from aiosched.scheduler.slots.storing import check_pools
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-REMOTE_ATTEMPTS_PROTOCOL: Final = 2  # first protocol version that supports remote attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +56,7 @@ def make_plan(view: FleetView, me: int, staying: Collection[int] = ()) -> Partit
         drains = any(peer.incarnation == me and peer.draining and not peer.dead for peer in view.peers)
         owned = sorted(p for p, owner in view.leases.items() if owner == me and p not in staying)
         return PartitionPlan(dead, (), tuple(owned) if drains and living else ())
-    loads = view.loads if all(peer.publishes_loads for peer in sharing) else None
-    shares, takers = Shares(living, view.leases, loads).with_free_ones()
+    shares, takers = Shares(living, view.leases, view.loads).with_free_ones()
     mine = tuple(sorted(partition for partition, taker in takers.items() if taker == me))
     if mine or len(living) == 1:  # nobody else can take any
         return PartitionPlan(dead, mine, ())
@@ -115,9 +110,8 @@ async def apply_view(session: Session, view: FleetView) -> bool:
     stop_waiting_for_ends(session)
     not_handed_out = session.context.unsent or session.context.held  # the next owner would take them for begun
     if plan.give_back and not not_handed_out and view.at >= membership.keeps_until:
-        supported = all(peer.protocol >= REMOTE_ATTEMPTS_PROTOCOL for peer in view.peers if not peer.dead)
-        plan = make_plan(view, me, _staying(session, busy_ones=supported))
-        changed |= await give_back(session, plan.give_back, busy_ones=supported)
+        plan = make_plan(view, me, _staying(session))
+        changed |= await give_back(session, plan.give_back)
     return changed
 
 
@@ -127,17 +121,16 @@ def _end_orphans() -> None:
         logger.warning("%s", ended.text("a scheduler that was killed"))
 
 
-async def give_back(session: Session, partitions: Collection[int], *, busy_ones: bool = True) -> bool:
+async def give_back(session: Session, partitions: Collection[int]) -> bool:
     """Give back those of `partitions` that can leave; returns whether there were any. Their attempts go on here.
 
-    Without `busy_ones` only partitions without running tasks are given back: some peer would treat such tasks as lost.
     The transaction that releases them also stores everything that was decided, so the next owner reads a
     complete state. Nothing of these partitions is held once that batch is collected.
     """
     cache = session.cache
     async with attributing(session), session.env.journal.transaction() as transaction:
         keeping, _ = await check_pools(session, transaction, claims=False)
-        leaving = cache.partitions.intersection(partitions) - _staying(session, busy_ones=busy_ones)
+        leaving = cache.partitions.intersection(partitions) - _staying(session)
         dags = [dag for dag in cache.dags.values() if dag.row.partition in leaving]
         cache.unstored.dirty |= {
             board: None for dag in dags for board in dag.runs.running.values() if board.effects.rows.lazy
@@ -161,8 +154,8 @@ async def give_back(session: Session, partitions: Collection[int], *, busy_ones:
     return bool(leaving)
 
 
-def _staying(session: Session, *, busy_ones: bool) -> set[int]:
-    """Our partitions that cannot leave now; without `busy_ones` also those with running tasks.
+def _staying(session: Session) -> set[int]:
+    """Our partitions that cannot leave now.
 
     One with a running callback stays until that has ended, so that it is not delivered twice, one with an attempt on an
     engine until that is stored, and one with an attempt that was told to end until it has.
@@ -171,9 +164,6 @@ def _staying(session: Session, *, busy_ones: bool) -> set[int]:
     staying = {running.request.partition for running in attempts.callbacks.by_id.values()}
     staying |= attempts.ending.partitions()
     staying |= session.env.engines.partitions_to_keep()
-    for dag in () if busy_ones else session.cache.dags.values():
-        if any(i.state in HOLDING_SLOT for board in dag.runs.running.values() for i in board):
-            staying.add(dag.row.partition)
     return staying
 
 
