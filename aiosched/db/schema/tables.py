@@ -55,7 +55,7 @@ DAG: Final = Table(
         "team": "text",  # whose folder holds its file; NULL: nobody's
         "access_control": "json",  # a role for each group or team to which its author gives one; NULL: to none
         "created_at": "timestamptz NOT NULL DEFAULT now()",
-        "task_ids": "text",  # of the newest version, one a line, for the search; NULL: not parsed since 0024
+        "task_ids": "text",  # of the newest version, one a line, for the search; NULL: not parsed
         "schedule_timezone": "text",  # by parsing: whose clock the schedule follows; NULL: none, or not known
     },
     Check("partition", f"partition BETWEEN 0 AND {PARTITIONS - 1}"),
@@ -74,7 +74,7 @@ DAG_VERSION: Final = Table(
         "file_hash": "text",
         "source": "text",
         "created_at": "timestamptz NOT NULL DEFAULT now()",
-        "source_hash": "text",  # of `sources`; NULL: registered by a process, or stored by an older aiosched
+        "source_hash": "text",  # of `sources`; NULL: registered by a process
         "sources": "json",  # the file and its imports from the DAGs folder: relative path -> content hash
         "bundle": "text",  # NULL: the DAGs folder
         "bundle_version": "text",  # its runs keep this code; NULL: they run the newest
@@ -363,7 +363,7 @@ VARIABLE: Final = Table(
         "created_at": "timestamptz NOT NULL DEFAULT now()",
         "team": "text REFERENCES team (name)",  # NULL: for the DAGs of all teams
         "is_secret": "boolean NOT NULL DEFAULT false",  # whatever its key; one with the name of a secret is one anyway
-        "changed_at": "timestamptz",  # NULL: by an aiosched that did not write it
+        "changed_at": "timestamptz",
         "changed_by": "text",
     },
 )
@@ -377,7 +377,7 @@ CONNECTION: Final = Table(
         "description": "text",
         "created_at": "timestamptz NOT NULL DEFAULT now()",
         "team": "text REFERENCES team (name)",  # NULL: for the DAGs of all teams
-        "changed_at": "timestamptz",  # NULL: by an aiosched that did not write it
+        "changed_at": "timestamptz",
         "changed_by": "text",
     },
 )
@@ -1026,7 +1026,7 @@ LOST_SCHEDULER: Final = Table(
         "name": "text NOT NULL",
         "hostname": "text NOT NULL",
         "lost_at": "timestamptz NOT NULL DEFAULT now()",
-        "renewals": "bigint",  # as in its row; NULL: an older aiosched took it over
+        "renewals": "bigint",  # as in its row
         "renewed_at": "timestamptz",
     },
 )
