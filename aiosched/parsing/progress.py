@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Mapping
 from datetime import datetime
 
+from aiosched.db.statements.dags import StoredFile
 from aiosched.parsing.claims import Conflict
 from aiosched.parsing.result import ParsedFile
 from aiosched.parsing.store import StoredFiles
@@ -62,6 +63,7 @@ class Outcomes:
 
     def __init__(self) -> None:
         self._stored: dict[str, ParsedFile] = {}
+        self._adopted: dict[str, int] = {}  # files that another parser has read: the number of their DAGs
         self._conflicts: dict[str, tuple[Conflict, ...]] = {}
         self._warned: set[str] = set()  # files whose warnings may be outdated although the files are unchanged
         self._unchanged: dict[str, tuple[str, datetime, float]] = {}
@@ -71,11 +73,16 @@ class Outcomes:
 
     @property
     def dags(self) -> int:
-        return sum(len(one.dags) - len(self._conflicts.get(name, ())) for name, one in self._stored.items())
+        read = sum(len(one.dags) - len(self._conflicts.get(name, ())) for name, one in self._stored.items())
+        return read + sum(number for name, number in self._adopted.items() if name not in self._stored)
 
     @property
     def errors(self) -> int:
         return sum(one.error is not None or name in self._conflicts for name, one in self._stored.items())
+
+    def adopt(self, files: Mapping[str, StoredFile]) -> None:
+        """Another parser has read these files, as the partitions were its own; they may not be read again."""
+        self._adopted |= {name: len(file.dag_ids) for name, file in files.items()}
 
     def remember(self, result: ParsedFile, stored: StoredFiles) -> None:
         """`result` was stored, with these consequences."""
@@ -108,10 +115,12 @@ class Outcomes:
         """What is found in these files next counts as new."""
         for name in names:
             self._stored.pop(name, None)
+            self._adopted.pop(name, None)
 
     def keep(self, owned: Container[str], problems: Container[str]) -> None:
         """Forget all but these files; of those with `problems` what is stored stays."""
         self._stored = {n: one for n, one in self._stored.items() if n in owned or n in problems}
+        self._adopted = {n: number for n, number in self._adopted.items() if n in owned}
         self._conflicts = {n: found for n, found in self._conflicts.items() if n in owned}
         self._warned = {n for n in self._warned if n in owned}
 

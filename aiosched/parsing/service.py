@@ -67,8 +67,8 @@ ASK_AGAIN: Final = 0.5  # seconds until a file is parsed again whose questions t
 class ParserStats:
     """Counts for the files that this scheduler owns; `elsewhere`: those of the folder that other schedulers own.
 
-    `dags` and `errors` are those of the files that it parsed itself; `seconds` is the duration of the first pass,
-    and `busy_seconds` is how long all parses since the start took. `differences` from what other schedulers have read.
+    `dags` and `errors` are those of its files, also of those that another one has read; `seconds` is the duration of the
+    first pass, and `busy_seconds` is how long all parses since the start took. `differences` from what others have read.
     """
 
     files: int
@@ -260,6 +260,7 @@ class Parser:
 
         gone = self._parse_queue.update(listing, owned=self._here.is_mine, adopted=adopted, now=time.monotonic())
         await self._forget(self._here.see(listing, gone | known.keys(), self._clock.now()), known)
+        self._outcomes.adopt(adopted)
         self._outcomes.keep(self._parse_queue, listing.problems)
         self._results.add(self._here.take_problems(listing))
         await self._note_unchanged()

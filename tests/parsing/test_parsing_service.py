@@ -23,7 +23,7 @@ from aiosched.parsing.store import StoredFiles
 from tests.database_answers import OF_THE_DATABASE
 from tests.parsing.bench import Bench, Heard
 from tests.parsing.builders import dag_source, settings_for
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 
 async def test_the_first_pass_stores_every_file(bench: Bench) -> None:
@@ -417,3 +417,28 @@ async def test_a_folder_is_not_read_while_partitions_move(bench: Bench) -> None:
         await bench.until(parser, None)
 
     assert list(await bench.dags()) == ["a"]
+
+
+async def test_the_dags_of_files_that_need_not_be_read_again_are_counted(bench: Bench) -> None:
+    bench.write("one.py", dag_source("a", "b"))
+    bench.write("two.py", dag_source("c"))
+    bench.write("broken.py", "from aiosched import DAG\nraise ValueError('no')")
+    owned = True
+
+    def counts(parser: Parser) -> tuple[int, int, int]:
+        return parser.stats.files, parser.stats.dags, parser.stats.errors
+
+    async with bench.running(owns=lambda _: owned) as parser:
+        owned = False  # the database is away, say
+        parser.refresh()
+        await until(lambda: counts(parser) == (0, 0, 0))
+        owned = True
+        parser.refresh()
+        await until(lambda: counts(parser) == (3, 3, 1))
+
+        bench.write("one.py", dag_source("a"))
+        parser.refresh()
+        await until(lambda: counts(parser) == (3, 2, 1))
+        (bench.folder / "two.py").unlink()
+        parser.refresh()
+        await until(lambda: counts(parser) == (2, 1, 1))
