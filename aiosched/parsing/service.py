@@ -67,8 +67,8 @@ ASK_AGAIN: Final = 0.5  # seconds until a file is parsed again whose questions t
 class ParserStats:
     """Counts for the files that this scheduler owns; `elsewhere`: those of the folder that other schedulers own.
 
-    `dags` and `errors` are those of its files, also of those that another one has read; `seconds` is the duration of the
-    first pass, and `busy_seconds` is how long all parses since the start took. `differences` from what others have read.
+    `dags` and `errors` are those of its files, also of those that another one has read; `seconds` is how long the first
+    pass took, and `busy_seconds` all parses since the start. `differences` are from what others have read.
     """
 
     files: int

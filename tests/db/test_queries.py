@@ -280,6 +280,27 @@ async def test_a_scheduler_is_alive_while_its_process_and_its_lease_live(db: Dat
     assert 0 <= rows[0].lease_age < 60
 
 
+async def test_a_dag_still_fails_while_its_next_runs_are_under_way(db: Database) -> None:
+    await add_dag(db, "fails")
+    await add_dag(db, "mended")
+    async with db.acquire() as conn:
+        await conn.execute(
+            """
+            INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after,
+                                 end_date)
+            SELECT d.dag_id, 'r' || n, d.partition, d.version_id, 'manual', 'test', state, now(),
+                   CASE WHEN state IN ('failed', 'success') THEN now() END
+              FROM dag AS d
+             CROSS JOIN LATERAL (SELECT n, CASE WHEN n = 1 THEN 'failed' WHEN n = 2 AND d.dag_id = 'mended' THEN 'success'
+                                                WHEN n = 3 THEN 'running' ELSE 'queued' END AS state
+                                   FROM generate_series(1, 300) AS n) AS r
+            """
+        )
+
+    assert [(each.dag_id, each.run_id) for each in await last_failed(db, limit=20)] == [("fails", "r1")]
+    assert [each.dag_id for each in await last_failed(db, limit=1)] == ["fails"]
+
+
 async def test_dags_whose_last_run_failed_are_found_however_many_failures_there_are(db: Database) -> None:
     """Beside 600 failures that were repaired since, and one DAG that is stale."""
     for dag_id in ("fails", "repaired", "gone", "old"):

@@ -69,28 +69,33 @@ LATE: Final = ScopedStatement.of("""
      WHERE NOT is_paused AND NOT is_stale AND NOT has_import_errors AND next_dagrun_create_after < $1 [seen]
      ORDER BY next_dagrun_create_after LIMIT $2
 """)
-# Of the newest failures those with which a DAG's runs end. Indexes: ix_dag_run_failed; ix_dag_run_dag_id_id, without
-# the table, until enough are found.
+# Of the newest runs: a DAG may have any number that wait.
+_LAST_END: Final = """
+         SELECT id FROM (SELECT id, state FROM dag_run AS newest WHERE newest.dag_id = {}.dag_id
+                          ORDER BY id DESC LIMIT 1000) AS newest
+          WHERE state IN ('success', 'failed') ORDER BY id DESC LIMIT 1"""
+# Of the newest failures those that are the newest end of a run of their DAG: one that runs has not mended anything yet.
+# Indexes: ix_dag_run_failed; ix_dag_run_dag_id_id, until enough are found.
 NEWEST_FAILED: Final = ScopedStatement.of(
-    """
+    f"""
     SELECT d.dag_id, r.run_id, 1 AS number, r.end_date AS since
       FROM (SELECT id, dag_id, run_id, end_date FROM dag_run WHERE state = 'failed'
              ORDER BY end_date DESC, id DESC LIMIT $2) AS r
-     CROSS JOIN LATERAL (SELECT id FROM dag_run WHERE dag_run.dag_id = r.dag_id ORDER BY id DESC LIMIT 1) AS newest
+     CROSS JOIN LATERAL ({_LAST_END.format("r")}) AS newest
       JOIN dag AS d ON d.dag_id = r.dag_id
      WHERE newest.id = r.id AND NOT d.is_stale [seen]
      ORDER BY r.end_date DESC, r.id DESC LIMIT $1
 """,
     _OF_DAG,
 )
-# The same of all DAGs. Indexes: ix_dag_run_failed_of_dag for the last failure of each; ix_dag_run_dag_id_id, without
-# the table, for the last run of those that have failed at all.
+# The same of all DAGs. Indexes: ix_dag_run_failed_of_dag for the last failure of each; ix_dag_run_dag_id_id for the
+# last end of those that have failed at all.
 LAST_FAILED: Final = ScopedStatement.of(
-    """
+    f"""
     WITH failure AS (SELECT dag_id, max(id) AS id FROM dag_run WHERE state = 'failed' GROUP BY dag_id)
     SELECT d.dag_id, r.run_id, 1 AS number, r.end_date AS since
       FROM failure AS f
-     CROSS JOIN LATERAL (SELECT id FROM dag_run WHERE dag_run.dag_id = f.dag_id ORDER BY id DESC LIMIT 1) AS newest
+     CROSS JOIN LATERAL ({_LAST_END.format("f")}) AS newest
       JOIN dag_run AS r ON r.id = f.id
       JOIN dag AS d ON d.dag_id = f.dag_id
      WHERE newest.id = f.id AND NOT d.is_stale [seen]
