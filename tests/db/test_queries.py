@@ -291,7 +291,8 @@ async def test_a_dag_still_fails_while_its_next_runs_are_under_way(db: Database)
             SELECT d.dag_id, 'r' || n, d.partition, d.version_id, 'manual', 'test', state, now(),
                    CASE WHEN state IN ('failed', 'success') THEN now() END
               FROM dag AS d
-             CROSS JOIN LATERAL (SELECT n, CASE WHEN n = 1 THEN 'failed' WHEN n = 2 AND d.dag_id = 'mended' THEN 'success'
+             CROSS JOIN LATERAL (SELECT n, CASE WHEN n = 1 THEN 'failed'
+                                                WHEN n = 2 AND d.dag_id = 'mended' THEN 'success'
                                                 WHEN n = 3 THEN 'running' ELSE 'queued' END AS state
                                    FROM generate_series(1, 300) AS n) AS r
             """

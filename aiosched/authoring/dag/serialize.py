@@ -7,7 +7,7 @@ of the file or the time of day. Source: the semantics reference, section 31.1.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,7 +15,7 @@ from aiosched.authoring.base.checks import fail, warn
 from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.plain_values import strict_json
 from aiosched.authoring.dag.blocking_checks import check_blocking
-from aiosched.authoring.dag.task_specs import same_named, seconds, task_spec, utc
+from aiosched.authoring.dag.task_specs import seconds, task_spec, utc
 from aiosched.authoring.mapping.mapped import check_rule
 from aiosched.authoring.tasks.rendering import strings_in
 from aiosched.core.graph.graph import cycle_in
@@ -43,23 +43,33 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
     for task in dag.task_dict.values():
         _check_rules(dag, task)
     check_blocking(dag)
-    computed: dict[str, Any] = {
-        "timetable": dag.timetable_at(now),
-        "timezone": dag.zone_name,
-        "start_date": utc(dag.start_date),
-        "end_date": utc(dag.end_date),
-        "catchup": bool(dag.catchup),
-        "run_key": _run_key(dag),
-        "dagrun_timeout": seconds(dag.dagrun_timeout),
-        "fail_fast": bool(dag.fail_fast),
-        "params": {name: _param(name, param, dag) for name, param in dag.params.declared().items()},
-        "param_order": tuple(dag.params.declared()),
-        "tags": tuple(dag.tags),
-        "has_success_callback": bool(dag.on_success_callback),
-        "has_failure_callback": bool(dag.on_failure_callback),
-        "tells_missed_slas": any(task.sla is not None and (dag.sla_miss_callback or task.email) for task in dag.tasks),
-        "tasks": tuple(task_spec(task) for task in dag.task_dict.values()),
-        "groups": tuple(
+    return DagSpec(
+        dag_id=dag.dag_id,
+        timetable=dag.timetable_at(now),
+        timezone=dag.zone_name,
+        start_date=utc(dag.start_date),
+        end_date=utc(dag.end_date),
+        catchup=bool(dag.catchup),
+        max_active_runs=dag.max_active_runs,
+        run_key=_run_key(dag),
+        max_active_tasks=dag.max_active_tasks,
+        max_active_tasks_per_run=dag.max_active_tasks_per_run,
+        max_consecutive_failed_dag_runs=dag.max_consecutive_failed_dag_runs,
+        dagrun_timeout=seconds(dag.dagrun_timeout),
+        fail_fast=bool(dag.fail_fast),
+        is_paused_upon_creation=dag.is_paused_upon_creation,
+        allowed_run_types=dag.allowed_run_types,
+        params={name: _param(name, param, dag) for name, param in dag.params.declared().items()},
+        param_order=tuple(dag.params.declared()),
+        tags=tuple(dag.tags),
+        owner=dag.owner,
+        description=dag.description,
+        doc_md=dag.doc_md,
+        has_success_callback=bool(dag.on_success_callback),
+        has_failure_callback=bool(dag.on_failure_callback),
+        tells_missed_slas=any(task.sla is not None and (dag.sla_miss_callback or task.email) for task in dag.tasks),
+        tasks=tuple(task_spec(task) for task in dag.task_dict.values()),
+        groups=tuple(
             GroupSpec(
                 group_id=group.group_id,
                 parent_id=group.parent_group.group_id if group.parent_group else None,
@@ -69,12 +79,13 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
             )
             for group in dag.task_groups.values()
         ),
-        "deadlines": tuple(deadline.to_spec() for deadline in dag.deadlines),
-        "edge_labels": dict(dag.edge_labels),
-        "defaults_of": dag.dialect.name if dag.dialect is not None else "",
-        "catchup_is_guess": dag.catchup_is_guess and dag.catchup,
-    }
-    return DagSpec(**computed, **same_named(DagSpec, dag, computed))
+        owner_links=dag.owner_links,
+        access_control=dag.access_control,
+        deadlines=tuple(deadline.to_spec() for deadline in dag.deadlines),
+        edge_labels=dict(dag.edge_labels),
+        defaults_of=dag.dialect.name if dag.dialect is not None else "",
+        catchup_is_guess=dag.catchup_is_guess and dag.catchup,
+    )
 
 
 def advise(dag: DagContents) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,42 +28,57 @@ if TYPE_CHECKING:
 def task_spec(task: BaseOperator) -> TaskSpec:
     """The serialized form of one task."""
     weights = weights_of(task)
-    computed: dict[str, Any] = {
-        "operator": task.task_type,
-        "module": task.operator_class.__module__,
-        "upstream": tuple(sorted(task.upstream_task_ids)),
-        "group_id": task.task_group.group_id if task.task_group else None,
-        "is_empty": _is_empty(task),
-        "has_retry_callback": bool(task.on_retry_callback),
-        "has_failure_callback": bool(task.on_failure_callback),
-        "has_success_callback": bool(task.on_success_callback),
-        "has_skipped_callback": bool(task.on_skipped_callback),
-        "starts_deferred": _starts_deferred(task),
-        "marks": task.external_mark(),
-        "retry_delay": task.retry_delay.total_seconds(),
-        "max_retry_delay": _max_retry_delay(task),
-        "execution_timeout": seconds(task.execution_timeout),
-        "sla": seconds(task.sla),
-        "weight_rule": "absolute" if weights else str(task.weight_rule),
-        "weights": weights,
-        "depends_on_past": bool(task.depends_on_past),
-        "wait_for_downstream": bool(task.wait_for_downstream),
-        "ignore_first_depends_on_past": bool(task.ignore_first_depends_on_past),
-        "wait_for_past_depends_before_skipping": bool(task.wait_for_past_depends_before_skipping),
-        "start_date": utc(task.start_date),
-        "end_date": utc(task.end_date),
-        "mapping": task.expand_input.spec() if task.expand_input is not None else None,
-        "template_fields": {name: as_json(value) for name, value in task._shown_fields().items()},
-        "inlets": _inlets(task),
-        "outlets": _asset_refs(task, "outlet", task.outlets),
-        "params": {name: as_json(task.params[name]) for name in task._params},
-    }
-    return TaskSpec(**computed, **same_named(TaskSpec, task, computed))
-
-
-def same_named(spec: type[msgspec.Struct], of: object, computed: Container[str]) -> dict[str, Any]:
-    """The fields of a spec that are not computed: what `of` has under the same name."""
-    return {name: getattr(of, name) for name in spec.__struct_fields__ if name not in computed}
+    return TaskSpec(
+        task_id=task.task_id,
+        operator=task.task_type,
+        module=task.operator_class.__module__,
+        upstream=tuple(sorted(task.upstream_task_ids)),
+        group_id=task.task_group.group_id if task.task_group else None,
+        trigger_rule=task.trigger_rule,
+        is_async=task.is_async,
+        is_empty=_is_empty(task),
+        can_skip_downstream=task.can_skip_downstream,
+        has_retry_callback=bool(task.on_retry_callback),
+        has_failure_callback=bool(task.on_failure_callback),
+        has_success_callback=bool(task.on_success_callback),
+        has_skipped_callback=bool(task.on_skipped_callback),
+        starts_deferred=_starts_deferred(task),
+        marks=task.external_mark(),
+        retries=task.retries,
+        retry_delay=task.retry_delay.total_seconds(),
+        retry_exponential_backoff=task.retry_exponential_backoff,
+        max_retry_delay=_max_retry_delay(task),
+        execution_timeout=seconds(task.execution_timeout),
+        sla=seconds(task.sla),
+        pool=task.pool,
+        pool_slots=task.pool_slots,
+        priority_weight=task.priority_weight,
+        weight_rule="absolute" if weights else str(task.weight_rule),
+        weights=weights,
+        queue=task.queue,
+        executor=task.executor,
+        executor_config=task.executor_config,
+        run_as_user=task.run_as_user,
+        max_active_tis_per_dag=task.max_active_tis_per_dag,
+        max_active_tis_per_dagrun=task.max_active_tis_per_dagrun,
+        depends_on_past=bool(task.depends_on_past),
+        wait_for_downstream=bool(task.wait_for_downstream),
+        ignore_first_depends_on_past=bool(task.ignore_first_depends_on_past),
+        wait_for_past_depends_before_skipping=bool(task.wait_for_past_depends_before_skipping),
+        start_date=utc(task.start_date),
+        end_date=utc(task.end_date),
+        mapping=task.expand_input.spec() if task.expand_input is not None else None,
+        map_index_template=task.map_index_template,
+        is_setup=task.is_setup,
+        is_teardown=task.is_teardown,
+        on_failure_fail_dagrun=task.on_failure_fail_dagrun,
+        owner=task.owner,
+        doc=task.doc,
+        template_fields={name: as_json(value) for name, value in task._shown_fields().items()},
+        inlets=_inlets(task),
+        outlets=_asset_refs(task, "outlet", task.outlets),
+        params={name: as_json(task.params[name]) for name in task._params},
+    )
 
 
 def _starts_deferred(task: BaseOperator) -> Deferral | None:
