@@ -193,7 +193,8 @@ class TestReasons:
         (1, 2, "its slot is occupied, 2 tasks wait"),
         (3, 1, "all 3 slots are occupied, 1 task waits"),
         (0, 2, "all 0 slots are occupied, 2 tasks wait"),
+        (None, 2, "it does not exist, 2 tasks wait"),
     ],
 )
-def test_a_full_pool_is_told_in_the_right_number(slots: int, waiting: int, words: str) -> None:
+def test_a_full_pool_is_told_in_the_right_number(slots: int | None, waiting: int, words: str) -> None:
     assert full_pool_words(slots, waiting) == words

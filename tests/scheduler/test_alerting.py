@@ -74,13 +74,13 @@ async def shown(it: Running) -> list[tuple[Any, ...]]:
 
 @contextlib.asynccontextmanager
 async def peer_with_waiting_tasks(it: Running) -> AsyncIterator[None]:
-    """A scheduler that lives, has started long ago, and says that five tasks wait for the pool `full`."""
+    """A scheduler that lives, has started long ago, and says that five tasks wait for the pool `full`, two for none."""
     async with it.db.acquire() as conn:
         number = await conn.fetchval(
             """INSERT INTO scheduler (name, hostname, pid, version, executor, slots, draining, started_at,
                                       lease_expires_at, figures)
                VALUES ('x', 'h', 1, '1', 'inline', 1, true, now() - interval '1 h', now() + interval '1 h',
-                       '{"waiting": {"full": 5}}') RETURNING incarnation"""
+                       '{"waiting": {"full": 5, "mistyped": 2, "open": 0, "odd": "x"}}') RETURNING incarnation"""
         )
         await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, number % 2**31)
         yield
@@ -316,7 +316,7 @@ async def test_what_is_late_long_missed_wrong_gone_or_in_quarantine_becomes_a_fa
 
         async with peer_with_waiting_tasks(it), it.db.acquire() as conn:
             found = {kind: await read(conn, now - timedelta(days=1), now) for kind, read in facts.READERS.items()}
-            assert await facts.full_pools(conn) == {"full": (2, 5)}
+            assert await facts.full_pools(conn) == {"full": (2, 5), "mistyped": (None, 2)}
 
         texts = {kind: [fact.text for fact in some] for kind, some in found.items()}
         stamp, second = f"{now:%Y-%m-%d %H:%M} UTC", f"{now:%Y-%m-%d %H:%M:%S}"
@@ -353,10 +353,10 @@ async def test_a_pool_starves_when_it_was_full_for_so_long_and_a_scheduler_that_
             await it.advance(30)
 
             assert subjects == ["two"]
-            assert [row[0] for row in await shown(it)] == ["two", "full"]
+            assert [row[0] for row in await shown(it)] == ["two", "full", "mistyped"]
             await it.execute("UPDATE scheduler SET started_at = started_at + interval '2 h'")
             await it.advance(30)
-            assert [row[:2] for row in await shown(it)] == [("two", False), ("full", True)]
+            assert [row[:2] for row in await shown(it)] == [("two", False), ("full", True), ("mistyped", True)]
 
 
 async def test_what_the_database_has_lost_is_told_once_and_is_over_after_a_day(dsn: str, clock: FakeClock) -> None:

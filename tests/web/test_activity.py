@@ -105,6 +105,6 @@ async def test_a_pool_that_does_not_exist_needs_somebody_as_a_full_one_does(
 
     assert [(one["pool"], one["words"]) for one in found] == [
         ("full", "pool full: its slot is occupied, 2 tasks wait"),
-        (None, "there is no pool gone, for which 3 tasks wait"),
-        (None, "there is no pool mistyped, for which a task waits"),
+        (None, "pool gone: it does not exist, 3 tasks wait"),
+        (None, "pool mistyped: it does not exist, 1 task waits"),
     ]

@@ -323,7 +323,9 @@ def _decrement(counts: dict[int, int], key: int) -> None:
         counts.pop(key, None)
 
 
-def full_pool_words(slots: int, waiting: int) -> str:
-    """That all `slots` of a pool are taken while `waiting` tasks wait, for people."""
-    taken = "its slot is" if slots == 1 else f"all {slots} slots are"
-    return f"{taken} occupied, {waiting} {'task waits' if waiting == 1 else 'tasks wait'}"
+def full_pool_words(slots: int | None, waiting: int) -> str:
+    """That all `slots` of a pool (None: there is no such pool) are taken while `waiting` tasks wait, for people."""
+    taken = "it does not exist"
+    if slots is not None:
+        taken = "its slot is occupied" if slots == 1 else f"all {slots} slots are occupied"
+    return f"{taken}, {waiting} {'task waits' if waiting == 1 else 'tasks wait'}"

@@ -227,18 +227,20 @@ READERS: Final[Mapping[AlertKind, Reader]] = {
 
 # Figures are as of the schedulers' last heartbeats.
 FULL_POOLS: Final = """
-    SELECT p.name, p.slots, w.waiting
-      FROM pool AS p
-     CROSS JOIN LATERAL (
-           SELECT coalesce(sum(CASE WHEN json_typeof(figures -> 'waiting' -> p.name) = 'number'
-                                    THEN (figures -> 'waiting' ->> p.name)::numeric END), 0)::bigint AS waiting
-             FROM scheduler WHERE lease_expires_at > now()) AS w
-     WHERE p.slots >= 0 AND p.used >= p.slots AND w.waiting > 0 ORDER BY p.name LIMIT $1
+    SELECT w.name, p.slots, w.waiting
+      FROM (SELECT told.key AS name, sum(CASE WHEN json_typeof(told.value) = 'number'
+                                              THEN (told.value #>> '{}')::numeric END)::bigint AS waiting
+              FROM scheduler
+             CROSS JOIN json_each(CASE WHEN json_typeof(figures -> 'waiting') = 'object'
+                                       THEN figures -> 'waiting' END) AS told
+             WHERE lease_expires_at > now() GROUP BY told.key) AS w
+      LEFT JOIN pool AS p ON p.name = w.name
+     WHERE w.waiting > 0 AND (p.name IS NULL OR (p.slots >= 0 AND p.used >= p.slots)) ORDER BY w.name LIMIT $1
 """
 
 
-async def full_pools(conn: DatabaseConnection) -> dict[str, tuple[int, int]]:
-    """The pools that are full while tasks wait for them: slots and the number of those tasks."""
+async def full_pools(conn: DatabaseConnection) -> dict[str, tuple[int | None, int]]:
+    """The pools that are full, or do not exist, while tasks wait for them: slots and the number of those tasks."""
     return {name: (slots, waiting) for name, slots, waiting in await conn.fetch(FULL_POOLS, MOST)}
 
 

@@ -159,8 +159,8 @@ class AlertLoop:
                 self._failed.add(rule.id)
                 await note_error(conn, rule.id, words, now)
 
-    def _starving(self, full: dict[str, tuple[int, int]], now: datetime) -> list[Fact]:
-        """The pools that are full, each since the pass in which that was first seen."""
+    def _starving(self, full: dict[str, tuple[int | None, int]], now: datetime) -> list[Fact]:
+        """The pools that are full or missing, each since the pass in which that was first seen."""
         self._full_since = {pool: self._full_since.get(pool, now) for pool in full}
         return [
             Fact(

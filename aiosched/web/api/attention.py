@@ -133,9 +133,9 @@ async def _starving_pools(db: Database, visible: Visible, schedulers: Sequence[S
             words = f"pool {pool.name}: {full_pool_words(pool.slots, waiting[pool.name])}"
             found.append(Attention(kind="pool", words=words, pool=pool.name))
     missing = sorted({*+waiting} - {pool.name for pool in pools}) if visible.is_whole else []
-    for name in missing[:_MOST]:
-        tasks = "a task waits" if waiting[name] == 1 else f"{waiting[name]} tasks wait"
-        found.append(Attention(kind="pool", words=f"there is no pool {name}, for which {tasks}"))
+    found += [
+        Attention(kind="pool", words=f"pool {name}: {full_pool_words(None, waiting[name])}") for name in missing[:_MOST]
+    ]
     return found
 
 
