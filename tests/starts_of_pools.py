@@ -21,14 +21,12 @@ _NOTE = """
 
 async def note_starts(db: Database) -> None:
     """Begin to note them."""
-    async with db.acquire() as conn:
-        await conn.execute(_NOTE)
+    await db.execute(_NOTE)
 
 
 async def noted_starts(db: Database, pool: str) -> list[int]:
     """The instants of all starts in microseconds, in order. Logs must have been too short to be merged."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch("SELECT starts FROM noted_starts WHERE pool = $1", pool)
+    rows = await db.fetch("SELECT starts FROM noted_starts WHERE pool = $1", pool)
     known = {at: number for row in rows for at, number in json.loads(row["starts"])}
     return [at for at, number in sorted(known.items()) for _ in range(number)]
 

@@ -118,9 +118,8 @@ class Migration:
             new = {dag.dag_id for file in files for dag in file.dags} - known
             for dag_id in sorted(new):
                 await set_paused(conn, dag_id, True)  # also one whose file says otherwise
-        async with self.db.acquire() as conn:
-            if stored.changed:
-                await notify(conn, "dags", {partition_of(dag_id) for dag_id in stored.changed})
+        if stored.changed:
+            await notify(self.db, "dags", {partition_of(dag_id) for dag_id in stored.changed})
         return new
 
     async def _dag(self, dag: ImportedDag, *, is_new: bool, is_alive: bool) -> MigrationStep:

@@ -377,8 +377,7 @@ class Parser:
             return
         self._on_change(stored.changed)
         try:
-            async with self._db.acquire() as conn:
-                await notify(conn, "dags", {partition_of(dag_id) for dag_id in stored.changed})
+            await notify(self._db, "dags", {partition_of(dag_id) for dag_id in stored.changed})
         except Exception as error:  # the owners also poll
             if not is_of_database(error):
                 raise

@@ -119,8 +119,7 @@ async def test_a_plain_method_triggers_a_run(tmp_path: Path, dsn: str, executor:
         run = await scheduler.trigger("d")
         await run.wait(raise_on_failure=True)
         assert await run.result() == "after"
-        async with scheduler.db.acquire() as conn:
-            assert await conn.fetchval("SELECT count(*) FROM dag_run WHERE dag_id = 'other'") == 1
+        assert await scheduler.db.fetchval("SELECT count(*) FROM dag_run WHERE dag_id = 'other'") == 1
 
 
 def test_a_test_calls_operators_itself(tmp_path: Path) -> None:

@@ -123,8 +123,7 @@ async def test_a_backend_that_fails_is_an_error_of_the_attempt_only(
 
         assert await run.wait(timeout=PATIENCE) == "failed"
 
-    async with db.acquire() as conn:
-        rows = await conn.fetch("SELECT state, reason, try_number FROM task_instance ORDER BY task_index")
+    rows = await db.fetch("SELECT state, reason, try_number FROM task_instance ORDER BY task_index")
     assert [row["state"] for row in rows] == ["failed", "success"]
     assert "The backend files was asked for the variable 'in_backend' and has failed" in rows[0]["reason"]
     assert rows[0]["try_number"] == 2

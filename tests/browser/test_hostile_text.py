@@ -86,12 +86,11 @@ async def url(dsn: str, tmp_path: Path) -> AsyncIterator[str]:
                 ):
                     answer = await client.request(method, path, json=body)
                     assert answer.is_success, f"{path}: {answer.text}"
-            async with scheduler.db.acquire() as conn:
-                await conn.execute(
-                    "INSERT INTO dag_file (file, partition, error, traceback, code_frame, warnings) "
-                    "VALUES ($1, 0, $1, $1, $1, ARRAY[$1])",
-                    LINE,
-                )
+            await scheduler.db.execute(
+                "INSERT INTO dag_file (file, partition, error, traceback, code_frame, warnings) "
+                "VALUES ($1, 0, $1, $1, $1, ARRAY[$1])",
+                LINE,
+            )
             yield found
 
 

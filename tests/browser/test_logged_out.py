@@ -77,8 +77,7 @@ async def by_an_administrator(site: Site) -> None:
 
 
 async def by_time(site: Site) -> None:
-    async with site.db.transaction() as conn:
-        await conn.execute("UPDATE web_session SET expires_at = now()")
+    await site.db.execute("UPDATE web_session SET expires_at = now()")
 
 
 async def by_a_new_password(site: Site) -> None:

@@ -171,8 +171,7 @@ async def first_run(db: Database, dag_id: str) -> None:
 
 
 async def value_of(db: Database, query: str, run: int) -> object:
-    async with db.acquire() as conn:
-        return await conn.fetchval(query, run)
+    return await db.fetchval(query, run)
 
 
 def test_the_next_runs_of_a_dag_say_what_it_waits_for(live: Cli) -> None:

@@ -31,10 +31,7 @@ def git_bundle(url: str, *, name: str = "team", more: str = "") -> str:
 
 def versions(cli: Cli, dag_id: str = "shop") -> list[dict[str, Any]]:
     async def read(db: Any) -> list[dict[str, Any]]:
-        async with db.acquire() as conn:
-            return [
-                dict(r) for r in await conn.fetch("SELECT * FROM dag_version WHERE dag_id = $1 ORDER BY id", dag_id)
-            ]
+        return [dict(r) for r in await db.fetch("SELECT * FROM dag_version WHERE dag_id = $1 ORDER BY id", dag_id)]
 
     return cli.work(read)
 

@@ -147,10 +147,7 @@ async def scheduled_sales(db: Database) -> None:
     )
     version = await add_dag(db, "sales", is_paused=True)
     document = encode_spec(spec)
-    async with db.acquire() as conn:
-        await conn.execute(
-            "UPDATE dag_version SET spec = $1, content_hash = $2", document.decode(), content_hash(document)
-        )
+    await db.execute("UPDATE dag_version SET spec = $1, content_hash = $2", document.decode(), content_hash(document))
     start, end = NOON.replace(month=3, day=27, hour=1, minute=30), NOON.replace(month=3, day=28, hour=1, minute=30)
     await add_run(
         db, "sales", version, "scheduled__1", run_type="scheduled", triggered_by="timetable", logical_date=start,

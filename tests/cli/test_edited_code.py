@@ -58,9 +58,8 @@ def versions(cli: Cli, dag_id: str | None = None) -> list[dict[str, Any]]:
     """The versions of a DAG, or of all."""
 
     async def read(db: Any) -> list[dict[str, Any]]:
-        async with db.acquire() as conn:
-            rows = await conn.fetch("SELECT id, dag_id, number, source_hash, source FROM dag_version ORDER BY id")
-            return [dict(row) for row in rows if dag_id in (None, row["dag_id"])]
+        rows = await db.fetch("SELECT id, dag_id, number, source_hash, source FROM dag_version ORDER BY id")
+        return [dict(row) for row in rows if dag_id in (None, row["dag_id"])]
 
     return cli.work(read)
 

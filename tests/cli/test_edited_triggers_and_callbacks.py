@@ -81,12 +81,11 @@ def runs(cli: Cli) -> list[tuple[Any, ...]]:
     """All runs with the numbers of their versions and their tries: what to look at if the wrong code has run."""
 
     async def read(db: Any) -> list[tuple[Any, ...]]:
-        async with db.acquire() as conn:
-            rows = await conn.fetch(
-                "SELECT r.dag_id, v.number, r.start_date, t.state, t.try_number, t.losses, t.start_date, t.end_date"
-                " FROM dag_run r JOIN dag_version v ON v.id = r.version_id JOIN task_instance t ON t.run_id = r.id"
-            )
-            return [tuple(map(str, row.values())) for row in rows]
+        rows = await db.fetch(
+            "SELECT r.dag_id, v.number, r.start_date, t.state, t.try_number, t.losses, t.start_date, t.end_date"
+            " FROM dag_run r JOIN dag_version v ON v.id = r.version_id JOIN task_instance t ON t.run_id = r.id"
+        )
+        return [tuple(map(str, row.values())) for row in rows]
 
     return cli.work(read)
 

@@ -120,8 +120,7 @@ def outcomes(report: Any) -> dict[tuple[str, str], str]:
 
 
 async def commands(db: Database) -> list[Any]:
-    async with db.acquire() as conn:
-        return list(await conn.fetch("SELECT dag_id, verb, args FROM request WHERE state = 'waiting' ORDER BY id"))
+    return list(await db.fetch("SELECT dag_id, verb, args FROM request WHERE state = 'waiting' ORDER BY id"))
 
 
 @pytest.mark.parametrize(

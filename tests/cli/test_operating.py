@@ -243,10 +243,9 @@ def test_the_doctor_names_sequences_that_are_behind_their_rows(on_db: Cli) -> No
         sales = await add_dag(db, "sales")
         for number in range(3):
             await add_run(db, "sales", sales, f"r{number}")
-        async with db.acquire() as conn:
-            await conn.execute(
-                "SELECT setval('dag_run_id_seq', 1), setval('dag_version_id_seq', 1, false), setval('asset_id_seq', 70)"
-            )
+        await db.execute(
+            "SELECT setval('dag_run_id_seq', 1), setval('dag_version_id_seq', 1, false), setval('asset_id_seq', 70)"
+        )
 
     on_db.work(go_back)
 
@@ -565,13 +564,12 @@ def test_db_clean_wants_a_time_that_has_passed(on_db: Cli) -> None:
 
 def test_the_doctor_says_what_the_database_has_lost_within_a_week(on_db: Cli) -> None:
     async def lose(db: Database) -> None:
-        async with db.acquire() as conn:
-            await conn.execute(
-                "INSERT INTO lost_span (noticed_at, lost_from, lost_to, noticed_by, seen, found)"
-                " SELECT now() - ago, '2026-01-01 12:00+0', '2026-01-01 12:00:05+0', 'one',"
-                " 'timeline 1, position 0/9', 'timeline 2, position 0/8'"
-                " FROM unnest(ARRAY[interval '6 days', interval '8 days']) AS ago"
-            )
+        await db.execute(
+            "INSERT INTO lost_span (noticed_at, lost_from, lost_to, noticed_by, seen, found)"
+            " SELECT now() - ago, '2026-01-01 12:00+0', '2026-01-01 12:00:05+0', 'one',"
+            " 'timeline 1, position 0/9', 'timeline 2, position 0/8'"
+            " FROM unnest(ARRAY[interval '6 days', interval '8 days']) AS ago"
+        )
 
     on_db.work(lose)
 

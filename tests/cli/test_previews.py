@@ -43,8 +43,7 @@ def requests(cli: Cli) -> list[str]:
     """The verbs of all requests, previews included."""
 
     async def read(db: Database) -> list[str]:
-        async with db.acquire() as conn:
-            return [row["verb"] for row in await conn.fetch("SELECT verb FROM request ORDER BY id")]
+        return [row["verb"] for row in await db.fetch("SELECT verb FROM request ORDER BY id")]
 
     return cli.work(read)
 

@@ -80,10 +80,7 @@ def test_the_doctor_counts_the_loops_that_were_started_again(on_db: Cli) -> None
         locked = await db.connect()
         try:
             await add_scheduler(db, "one", locked=locked)
-            async with db.acquire() as conn:
-                await conn.execute(
-                    "UPDATE scheduler SET figures = $1", json.dumps({"counters": {"restarted_loops": 2}})
-                )
+            await db.execute("UPDATE scheduler SET figures = $1", json.dumps({"counters": {"restarted_loops": 2}}))
             from aiosched.cli.operation.doctor import _schedulers
 
             found.append(await _schedulers(db))
@@ -108,8 +105,7 @@ def test_the_doctor_names_what_schedulers_leave(on_db: Cli, figure: str, check: 
         locked = await db.connect()
         try:
             await add_scheduler(db, "one", locked=locked)
-            async with db.acquire() as conn:
-                await conn.execute("UPDATE scheduler SET figures = $1", json.dumps({figure: ["run 'r' (no)"]}))
+            await db.execute("UPDATE scheduler SET figures = $1", json.dumps({figure: ["run 'r' (no)"]}))
             from aiosched.cli.operation.doctor import _examine_database
             from aiosched.config import Settings
 

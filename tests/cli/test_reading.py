@@ -252,8 +252,7 @@ def test_a_request_without_a_scheduler_is_kept_and_said_to_wait(seeded: Cli) -> 
 
 
 async def finish(db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE dag_run SET state = 'success', end_date = now() WHERE run_id = 'manual__2'")
+    await db.execute("UPDATE dag_run SET state = 'success', end_date = now() WHERE run_id = 'manual__2'")
 
 
 def test_watching_a_finished_run_ends_at_once(seeded: Cli) -> None:

@@ -48,8 +48,7 @@ def test_a_backup_of_another_schema_says_what_to_do_with_it(
     on_db: Cli, empty_dsn: str, tmp_path: Path, revision: str, says: str
 ) -> None:
     async def pretend(db: Database) -> None:
-        async with db.acquire() as conn:
-            await conn.execute(f"UPDATE alembic_version SET version_num = '{revision}'")
+        await db.execute(f"UPDATE alembic_version SET version_num = '{revision}'")
 
     on_db.work(pretend)
     on_db("db", "backup", "other.dump")

@@ -64,8 +64,7 @@ def test_the_upper_case_of_an_environment_variable_hides_all_spellings() -> None
 
 
 async def add_alpha(db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("INSERT INTO team (name) VALUES ('alpha')")
+    await db.execute("INSERT INTO team (name) VALUES ('alpha')")
 
 
 def test_what_belongs_to_a_team_is_set_and_listed(secret: Cli) -> None:

@@ -202,11 +202,10 @@ def test_the_others_keep_their_partitions_when_nobody_elsewhere_takes_them(
     cli = Cli(dsn, folder / "home")
 
     async def dags_of_ours(db: Database) -> set[str]:
-        async with db.acquire() as conn:
-            rows = await conn.fetch(
-                "SELECT dag_id FROM dag JOIN partition_lease USING (partition) JOIN scheduler USING (incarnation)"
-                " WHERE name = 'n' AND dag_id LIKE 'slow%'"
-            )
+        rows = await db.fetch(
+            "SELECT dag_id FROM dag JOIN partition_lease USING (partition) JOIN scheduler USING (incarnation)"
+            " WHERE name = 'n' AND dag_id LIKE 'slow%'"
+        )
         return {row["dag_id"] for row in rows}
 
     with serve(folder, dsn, "--schedulers", "2", "--name", "n", "--grace", "60") as process:

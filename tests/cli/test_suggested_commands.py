@@ -227,8 +227,7 @@ async def waiting(db: Database) -> None:
 
 
 async def requests(db: Database) -> list[str]:
-    async with db.acquire() as conn:
-        return [row["verb"] for row in await conn.fetch("SELECT verb FROM request WHERE verb <> 'set_pool'")]
+    return [row["verb"] for row in await db.fetch("SELECT verb FROM request WHERE verb <> 'set_pool'")]
 
 
 EACH: Final = MappingSpec(inputs=(LiteralLength(2),))

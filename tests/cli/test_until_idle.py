@@ -168,7 +168,6 @@ def test_a_dag_that_stays_in_quarantine_ends_it_with_an_error_that_names_it(tmp_
 
 async def hold(db: Database) -> None:
     """Put the DAG `held` into quarantine for an hour, as if it had failed three times in a row."""
-    async with db.acquire() as conn:
-        version = await conn.fetchval("SELECT version_id FROM dag WHERE dag_id = 'held'")
+    version = await db.fetchval("SELECT version_id FROM dag WHERE dag_id = 'held'")
     hour = datetime.now(UTC) + timedelta(hours=1)
     await quarantine(db, "held", failures=3, retry_at=hour, version=__version__, dag_version_id=version)

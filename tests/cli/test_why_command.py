@@ -156,8 +156,7 @@ def test_another_scheduler_takes_over_only_if_it_is_not_draining_itself(on_db: C
         await add_run(db, "d", await add_dag(db, "d"), "r1", state="queued", queued_at=minutes(1))
         assert await own(db, "d") == 1
         await own(db)
-        async with db.acquire() as conn:
-            await conn.execute(f"UPDATE scheduler SET draining = true WHERE {drains}")
+        await db.execute(f"UPDATE scheduler SET draining = true WHERE {drains}")
 
     on_db.work(seed)
 

@@ -38,8 +38,7 @@ class Site:
         return None
 
     async def value(self, query: str) -> int:
-        async with self.db.acquire() as conn:
-            return int(await conn.fetchval(query))
+        return int(await self.db.fetchval(query))
 
     async def until(self, query: str, wanted: int) -> None:
         async with asyncio.timeout(PATIENCE):

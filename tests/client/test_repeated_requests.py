@@ -51,8 +51,7 @@ async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
 
 
 async def count(scheduler: Scheduler, verb: str) -> int:
-    async with scheduler.db.acquire() as conn:
-        return int(await conn.fetchval("SELECT count(*) FROM request WHERE verb = $1", verb))
+    return int(await scheduler.db.fetchval("SELECT count(*) FROM request WHERE verb = $1", verb))
 
 
 async def test_many_at_once_are_one(scheduler: Scheduler) -> None:
@@ -105,8 +104,7 @@ async def test_every_verb_has_a_key(scheduler: Scheduler, verb: str) -> None:
     answers = [await getattr(scheduler, verb)("secret", **options, key="k") for _ in range(2)]
 
     assert answers[0] == answers[1]
-    async with scheduler.db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM request") == 1
+    assert await scheduler.db.fetchval("SELECT count(*) FROM request") == 1
 
 
 async def test_secrets_are_compared_though_each_is_encrypted_anew(dsn: str) -> None:
@@ -114,8 +112,7 @@ async def test_secrets_are_compared_though_each_is_encrypted_anew(dsn: str) -> N
     settings.secrets.fernet_keys = Fernet.generate_key().decode()
     async with Scheduler(dsn=dsn, dags=[secret()], settings=settings) as it:
         first = await it.trigger("secret", conf={"code": "s3cr3t"}, key="k")
-        async with it.db.acquire() as conn:
-            assert "s3cr3t" not in await conn.fetchval("SELECT args::text FROM request")
+        assert "s3cr3t" not in await it.db.fetchval("SELECT args::text FROM request")
         assert (await it.trigger("secret", conf={"code": "s3cr3t"}, key="k")).run_id == first.run_id
         with pytest.raises(Refused, match="another request"):
             await it.trigger("secret", conf={"code": "y"}, key="k")

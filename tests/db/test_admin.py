@@ -22,13 +22,11 @@ def name_of(dsn: str) -> str:
 
 
 async def add_pool(db: Database, name: str) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("INSERT INTO pool (name, slots) VALUES ($1, 1)", name)
+    await db.execute("INSERT INTO pool (name, slots) VALUES ($1, 1)", name)
 
 
 async def pools(db: Database) -> set[str]:
-    async with db.acquire() as conn:
-        return {row["name"] for row in await conn.fetch("SELECT name FROM pool")}
+    return {row["name"] for row in await db.fetch("SELECT name FROM pool")}
 
 
 async def test_info_tells_server_size_schema_and_rows(db: Database) -> None:
@@ -66,15 +64,13 @@ async def test_big_tables_are_estimated(db: Database, monkeypatch: pytest.Monkey
 
 async def test_reset_makes_everything_anew_and_leaves_the_tables_of_others(db: Database) -> None:
     await add_pool(db, "etl")
-    async with db.acquire() as conn:
-        await conn.execute("CREATE TABLE somebody_else_s AS SELECT 1 AS x")
+    await db.execute("CREATE TABLE somebody_else_s AS SELECT 1 AS x")
 
     await reset(db.dsn, confirm=name_of(db.dsn))
 
     assert await pools(db) == {"default_pool"}
     assert await current_revision(db) == HEAD
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM somebody_else_s") == 1
+    assert await db.fetchval("SELECT count(*) FROM somebody_else_s") == 1
 
 
 async def test_reset_makes_the_schema_of_an_empty_database(empty_dsn: str) -> None:
@@ -95,20 +91,18 @@ async def test_reset_needs_the_name_of_the_database(db: Database) -> None:
 
 
 async def test_reset_is_refused_while_a_scheduler_is_alive(db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute(
-            "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
-            " VALUES ('a', 'a', 1, '0', 'inline', 1, now() + interval '1 minute'),"
-            "        ('b', 'b', 1, '0', 'inline', 1, now() - interval '1 minute')"
-        )
+    await db.execute(
+        "INSERT INTO scheduler (name, hostname, pid, version, executor, slots, lease_expires_at)"
+        " VALUES ('a', 'a', 1, '0', 'inline', 1, now() + interval '1 minute'),"
+        "        ('b', 'b', 1, '0', 'inline', 1, now() - interval '1 minute')"
+    )
 
     with pytest.raises(Refused, match=r"1 scheduler\(s\) are alive"):
         await reset(db.dsn, confirm=name_of(db.dsn))
 
 
 async def test_reset_does_not_touch_a_newer_schema(db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    await db.execute("UPDATE alembic_version SET version_num = '9999'")
 
     with pytest.raises(SchemaOutOfDate, match="newer"):
         await reset(db.dsn, confirm=name_of(db.dsn))
@@ -122,8 +116,7 @@ async def test_reset_replaces_a_schema_of_development(db: Database) -> None:
     await reset(db.dsn, confirm=name_of(db.dsn))
 
     assert await current_revision(db) == HEAD
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM asset") == 0
+    assert await db.fetchval("SELECT count(*) FROM asset") == 0
 
 
 def test_a_shell_gets_the_address_without_the_password_which_goes_through_the_environment() -> None:

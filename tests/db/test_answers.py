@@ -197,8 +197,7 @@ async def test_a_connection_that_breaks_while_somebody_looks_costs_nobody_the_an
 async def test_what_the_database_refuses_is_told_and_waited_for(
     db: Database, haste: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("DROP TABLE request CASCADE")
+    await db.execute("DROP TABLE request CASCADE")
 
     assert await wait_applied(db, 1, timeout=0.1) is None
 

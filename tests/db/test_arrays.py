@@ -31,15 +31,13 @@ AT = datetime(2026, 11, 20, 15, 30, 0, 123456, tzinfo=UTC)
     ],
 )
 async def test_an_array_arrives_as_it_was(db: Database, kind: str, values: list[Any]) -> None:
-    async with db.acquire() as conn:
-        assert await conn.fetchval(f"SELECT $1::text::{kind}[]", array_text(values)) == values
+    assert await db.fetchval(f"SELECT $1::text::{kind}[]", array_text(values)) == values
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(values=st.lists(st.none() | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
 async def test_texts_arrive_whatever_stands_in_them(db: Database, values: list[str | None]) -> None:
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT $1::text::text[]", array_text(values)) == values
+    assert await db.fetchval("SELECT $1::text::text[]", array_text(values)) == values
 
 
 def test_rows_become_columns_and_no_rows_become_empty_ones() -> None:

@@ -281,8 +281,7 @@ async def test_the_newest_events_are_read_oldest_first(db: Database) -> None:
     await record(db, *(event("a", second) for second in (3, 1, 2)), event("x", 4, alias="late"))
 
     async def seconds(**asked: Any) -> list[int]:
-        async with db.acquire() as conn:
-            return [int((e.timestamp - NOON).total_seconds()) for e in await asset_queries.events_of(conn, **asked)]
+        return [int((e.timestamp - NOON).total_seconds()) for e in await asset_queries.events_of(db, **asked)]
 
     assert await seconds(name="a", limit=2) == [2, 3]
     assert await seconds(uri="s3://a", limit=9) == [1, 2, 3]

@@ -37,8 +37,7 @@ async def roll(db: Database, now: datetime) -> None:
 
 
 async def rows(db: Database, table: str) -> list[dict[str, Any]]:
-    async with db.acquire() as conn:
-        return [dict(row) for row in await conn.fetch(f"SELECT * FROM {table} ORDER BY 1, 2")]
+    return [dict(row) for row in await db.fetch(f"SELECT * FROM {table} ORDER BY 1, 2")]
 
 
 async def remove(db: Database, now: datetime, *, days: float) -> None:
@@ -52,8 +51,7 @@ def hour_of(start: datetime, minutes: int = 60, **values: Any) -> Sequence[Minut
 
 @pytest.fixture
 async def pool(db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("INSERT INTO pool (name, slots, used) VALUES ('etl', 4, 3), ('idle', 9, 0)")
+    await db.execute("INSERT INTO pool (name, slots, used) VALUES ('etl', 4, 3), ('idle', 9, 0)")
 
 
 @pytest.mark.usefixtures("pool")

@@ -136,8 +136,7 @@ async def test_nobody_answers_and_the_wait_ends(db: Database) -> None:
 
 
 async def test_many_answers_are_announced_within_the_limits_of_a_notification(db: Database) -> None:
-    async with db.acquire() as conn:
-        await inbox.announce_applied(conn, range(10**15, 10**15 + 1200))
+    await inbox.announce_applied(db, range(10**15, 10**15 + 1200))
 
 
 @pytest.mark.parametrize(
@@ -147,8 +146,7 @@ async def test_news_arrive_as_they_were_sent(db: Database, kind: str, partitions
     conn = await db.connect()
     heard: asyncio.Queue[str] = asyncio.Queue()
     await conn.add_listener(inbox.NOTIFY_CHANNEL, lambda *news: heard.put_nowait(news[-1]))
-    async with db.acquire() as sender:
-        await inbox.notify(sender, kind, [*partitions, *partitions])
+    await inbox.notify(db, kind, [*partitions, *partitions])
 
     async with asyncio.timeout(PATIENCE):
         assert inbox.read_notification(await heard.get()) == (kind, partitions)

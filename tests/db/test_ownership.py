@@ -103,8 +103,7 @@ async def test_free_partitions_are_taken_once(db: Database) -> None:
 
 
 async def test_a_scheduler_without_a_row_takes_nothing(db: Database) -> None:
-    async with db.acquire() as conn:
-        assert await ownership.acquire(conn, 999, range(64)) == set()
+    assert await ownership.acquire(db, 999, range(64)) == set()
 
 
 async def test_who_is_taken_over_while_it_takes_partitions_is_fenced_out(db: Database) -> None:

@@ -21,14 +21,12 @@ from tests.patience import PATIENCE
 
 
 async def audit_log(db: Database) -> list[tuple[Any, ...]]:
-    async with db.acquire() as conn:
-        rows = await conn.fetch("SELECT verb, args, requested_by, state, result FROM request ORDER BY id")
+    rows = await db.fetch("SELECT verb, args, requested_by, state, result FROM request ORDER BY id")
     return [(r["verb"], json.loads(r["args"]), r["requested_by"], r["state"], json.loads(r["result"])) for r in rows]
 
 
 async def use(db: Database, name: str, slots: int) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE pool SET used = $2 WHERE name = $1", name, slots)
+    await db.execute("UPDATE pool SET used = $2 WHERE name = $1", name, slots)
 
 
 async def test_the_default_pool_is_there_with_128_slots(db: Database) -> None:
@@ -112,8 +110,7 @@ async def test_a_pool_that_cannot_be_is_refused(db: Database, name: str, slots: 
 async def test_a_new_pool_has_a_name_that_an_address_can_have(db: Database, name: str) -> None:
     with pytest.raises(Refused, match="choose another"):
         await set_pool(db, name, 1, requested_by="me")
-    async with db.acquire() as conn:
-        await conn.execute("INSERT INTO pool (name, slots) VALUES ($1, 1)", name)
+    await db.execute("INSERT INTO pool (name, slots) VALUES ($1, 1)", name)
 
     await set_pool(db, name, 2, requested_by="me")
     assert (await get_pool(db, name)).slots == 2

@@ -266,8 +266,7 @@ async def test_a_scheduler_is_alive_while_its_process_and_its_lease_live(db: Dat
     alive = await add_scheduler(db, "alive", locked=session)
     await add_scheduler(db, "no-process")
     await add_scheduler(db, "lease-ran-out", lease=-1)
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE partition_lease SET incarnation = $1 WHERE partition < 10", alive)
+    await db.execute("UPDATE partition_lease SET incarnation = $1 WHERE partition < 10", alive)
 
     rows = await list_schedulers(db)
     await session.close()

@@ -173,22 +173,20 @@ async def test_a_reserved_file_is_taken_once_its_try_is_over(
 
 
 async def test_files_are_taken_in_batches_oldest_first(db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute(
-            "INSERT INTO unreferenced_xcom (path, since) SELECT 'a/' || n, now() - make_interval(hours => n) "
-            "FROM generate_series(1, 5) AS n"
-        )
+    await db.execute(
+        "INSERT INTO unreferenced_xcom (path, since) SELECT 'a/' || n, now() - make_interval(hours => n) "
+        "FROM generate_series(1, 5) AS n"
+    )
 
     assert await take(db, most=2) == ["a/4", "a/5"]
     assert await take(db, most=9) == ["a/1", "a/2", "a/3"]
 
 
 async def test_two_that_remove_files_never_take_the_same(db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute(
-            "INSERT INTO unreferenced_xcom (path, since) SELECT 'a/' || n, now() - interval '1 day' "
-            "FROM generate_series(1, 5) AS n"
-        )
+    await db.execute(
+        "INSERT INTO unreferenced_xcom (path, since) SELECT 'a/' || n, now() - interval '1 day' "
+        "FROM generate_series(1, 5) AS n"
+    )
     options = {"released_for": 60.0, "reserved_for": 60.0, "most": 3}
     async with db.transaction() as one, db.transaction() as two:
         first = await remote_xcoms.take_unreferenced(one, **options)  # type: ignore[arg-type]

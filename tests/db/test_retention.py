@@ -38,13 +38,11 @@ async def old_run(db: Database, version: int, run_id: str, *, dag_id: str = "d",
 
 
 async def runs(db: Database) -> list[str]:
-    async with db.acquire() as conn:
-        return [row["run_id"] for row in await conn.fetch("SELECT run_id FROM dag_run ORDER BY id")]
+    return [row["run_id"] for row in await db.fetch("SELECT run_id FROM dag_run ORDER BY id")]
 
 
 async def rows(db: Database, table: str) -> int:
-    async with db.acquire() as conn:
-        return int(await conn.fetchval(f"SELECT count(*) FROM {table}"))
+    return int(await db.fetchval(f"SELECT count(*) FROM {table}"))
 
 
 async def test_a_run_goes_with_all_that_belongs_to_it(db: Database) -> None:
@@ -238,8 +236,7 @@ async def test_old_missed_slas_go_but_the_newest_of_each_task_and_those_to_be_to
     removed = await clean(db, LIMIT)
 
     assert (removed.sla_misses, expected.sla_misses) == (2, 2)
-    async with db.acquire() as conn:
-        left = await conn.fetch("SELECT task_id, logical_date FROM sla_miss ORDER BY task_id, logical_date")
+    left = await db.fetch("SELECT task_id, logical_date FROM sla_miss ORDER BY task_id, logical_date")
     assert [(row[0], (NOON - row[1]).days) for row in left] == [("a", 4), ("a", 2), ("b", 9)]
 
 
@@ -351,9 +348,8 @@ async def add_version(db: Database, dag_id: str, number: int, *, created_at: dat
 
 
 async def versions(db: Database, dag_id: str = "d") -> list[int]:
-    async with db.acquire() as conn:
-        query = "SELECT number FROM dag_version WHERE dag_id = $1 ORDER BY number"
-        return [row["number"] for row in await conn.fetch(query, dag_id)]
+    query = "SELECT number FROM dag_version WHERE dag_id = $1 ORDER BY number"
+    return [row["number"] for row in await db.fetch(query, dag_id)]
 
 
 async def test_versions_go_that_no_run_uses_any_more_but_never_the_newest(db: Database) -> None:

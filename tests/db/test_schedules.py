@@ -38,8 +38,7 @@ async def add(db: Database, specs: list[DagSpec]) -> None:
 
 
 async def add_runs(db: Database, dag_id: str, dates: list[datetime], by: str, length: timedelta = HOUR) -> None:
-    async with db.acquire() as conn:
-        await conn.execute(ADD_RUNS, dag_id, dates, by, length)
+    await db.execute(ADD_RUNS, dag_id, dates, by, length)
 
 
 async def test_next_runs_are_those_that_all_dates_give(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,8 +99,7 @@ async def test_deleting_deletes(db: Database, store: SecretStore) -> None:
     await store.delete_connection("sales", requested_by="me")
 
     assert (await store.list_variables(), await store.list_connections()) == ([], [])
-    async with db.acquire() as conn:
-        verbs = [row[0] for row in await conn.fetch("SELECT verb FROM request ORDER BY id")]
+    verbs = [row[0] for row in await db.fetch("SELECT verb FROM request ORDER BY id")]
     assert verbs == ["delete_variable", "delete_connection"]
 
 
@@ -116,8 +115,7 @@ async def test_a_new_variable_has_a_key_that_an_address_can_have(db: Database, s
         await store.set_variables({"a/b": text("1"), key: text("1")})
     assert await store.list_variables() == []
     await store.set_variables({"a/b": text("1")})
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE variable SET key = $1", key)
+    await db.execute("UPDATE variable SET key = $1", key)
 
     await store.set_variables({key: text("2")})
     assert (await store.get_variable(key)).value == "2"
@@ -131,8 +129,7 @@ async def test_a_new_connection_has_an_id_that_an_address_can_have(
     with pytest.raises(Refused, match="choose another"):
         await store.set_connections([ConnectionValue.from_uri(conn_id, "http://h")])
     await store.set_connections([SALES])
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE connection SET conn_id = $1", conn_id)
+    await db.execute("UPDATE connection SET conn_id = $1", conn_id)
 
     await store.set_connections([ConnectionValue.from_uri(conn_id, "http://h")])
     assert (await store.get_connection(conn_id)).host == "h"

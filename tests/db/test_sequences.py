@@ -81,21 +81,17 @@ async def test_whoever_meets_a_number_in_use_may_do_it_again(db: Database) -> No
         await conn.execute("SELECT setval('asset_id_seq', 1, false)")
 
     with pytest.raises(NumbersInUse) as caught:
-        async with db.transaction() as conn:
-            await conn.fetchval(ADD_ASSET, "d")
+        await db.fetchval(ADD_ASSET, "d")
 
     assert is_retryable(caught.value)
-    async with db.transaction() as conn:
-        assert await conn.fetchval(ADD_ASSET, "d") == last + 1
+    assert await db.fetchval(ADD_ASSET, "d") == last + 1
 
 
 async def test_a_name_in_use_is_something_else(db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.fetchval(ADD_ASSET, "a")
+    await db.fetchval(ADD_ASSET, "a")
 
     with pytest.raises(asyncpg.UniqueViolationError) as caught:
-        async with db.acquire() as conn:
-            await conn.fetchval(ADD_ASSET, "a")
+        await db.fetchval(ADD_ASSET, "a")
 
     assert not is_retryable(caught.value)
 
@@ -111,8 +107,7 @@ async def test_a_role_of_its_own_is_told_who_can_correct_them_and_a_migration_do
                 assert await put_forward(conn) == []
                 add = "INSERT INTO request (verb, args, requested_by) VALUES ('x', '{}', 'me') RETURNING id"
                 last = [await conn.fetchval(add) for _ in range(3)][-1]
-            async with db.acquire() as conn:
-                await conn.execute("SELECT setval('request_id_seq', 1, false)")
+            await db.execute("SELECT setval('request_id_seq', 1, false)")
 
             with pytest.raises(NumbersInUse, match="`aiosched db migrate` as the owner of the tables corrects them"):
                 async with own.acquire() as conn:

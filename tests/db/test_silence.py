@@ -151,5 +151,4 @@ async def test_whoever_waits_on_a_connection_that_is_dropped_is_told(dsn: str) -
             db.drop_connections()
             found = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(error, asyncpg.PostgresConnectionError) for error in found), found
-        async with db.acquire() as conn:
-            assert await conn.fetchval("SELECT 1") == 1
+        assert await db.fetchval("SELECT 1") == 1

@@ -27,7 +27,6 @@ async def lose(db: Database, conn: DatabaseConnection) -> None:
     """End a connection while its holder does something else; return when the driver has noticed."""
     closed = asyncio.Event()
     conn.add_termination_listener(lambda _: closed.set())
-    async with db.acquire() as other:
-        await other.execute("SELECT pg_terminate_backend($1, 5000)", conn.get_server_pid())
+    await db.execute("SELECT pg_terminate_backend($1, 5000)", conn.get_server_pid())
     async with asyncio.timeout(PATIENCE):
         await closed.wait()

@@ -99,8 +99,7 @@ async def check_that_a_killed_scheduler_loses_none(
 
 
 async def rows_of(db: Database, query: str) -> list[tuple[object, ...]]:
-    async with db.acquire() as conn:
-        return [tuple(row) for row in await conn.fetch(query)]
+    return [tuple(row) for row in await db.fetch(query)]
 
 
 async def wait_for(db: Database, query: str, what: str) -> None:

@@ -67,8 +67,7 @@ def logs_of(settings: Settings, task_id: str) -> list[str]:
 
 
 async def rows(scheduler: Scheduler, query: str) -> list[tuple[Any, ...]]:
-    async with scheduler.db.acquire() as conn:
-        return [tuple(row) for row in await conn.fetch(query)]
+    return [tuple(row) for row in await scheduler.db.fetch(query)]
 
 
 TRIES = "SELECT state, try_number, losses FROM task_instance ORDER BY task_index"
@@ -174,8 +173,7 @@ async def test_why_tells_where_an_attempt_is(settings: Settings, engine: AgentEn
         assert (await said(scheduler, "plain")).startswith("engine 'agents' has it")
         assert "none of its workers has begun it" in await said(scheduler, "plain")
         assert (await said(scheduler, "coroutine")).startswith("a worker of engine 'agents' on ")
-        async with scheduler.db.acquire() as conn:
-            await conn.execute("UPDATE engine_attempt SET alive_until = now() - interval '1 minute'")
+        await scheduler.db.execute("UPDATE engine_attempt SET alive_until = now() - interval '1 minute'")
         assert "is silent, and its lease ended 1 m" in await said(scheduler, "coroutine")
 
 
@@ -366,8 +364,7 @@ async def test_attempts_of_a_worker_that_falls_silent_are_lost_and_run_again(
     async with serving(settings, engine) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         await until(lambda: len(calls(waits)) == 2, "both tasks")
-        async with scheduler.db.acquire() as conn:
-            await conn.execute("UPDATE engine_attempt SET alive_until = now() - interval '1 second'")
+        await scheduler.db.execute("UPDATE engine_attempt SET alive_until = now() - interval '1 second'")
         scheduler.wake_loops()
         await until(lambda: len(calls(waits)) == 4, "the next tries")
         await until(lambda: len(engine.agents[0]._running) == 2, "the end of the attempts that were given up")
@@ -465,8 +462,7 @@ async def test_a_question_is_answered_though_another_attempt_of_the_run_has_been
     async with serving(settings, engine) as scheduler:
         await scheduler.trigger("d", run_id="r")
         await until(lambda: len(calls(tmp_path)) == 2, "both tasks")
-        async with scheduler.db.acquire() as conn:
-            await conn.execute("DELETE FROM engine_attempt WHERE task_index = 0")
+        await scheduler.db.execute("DELETE FROM engine_attempt WHERE task_index = 0")
         (tmp_path / "go").touch()
         async with asyncio.timeout(PATIENCE):
             while not (found := await rows(scheduler, "SELECT value FROM xcom")):  # noqa: ASYNC110

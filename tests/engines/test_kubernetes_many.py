@@ -113,8 +113,7 @@ async def test_a_scheduler_that_is_killed_loses_none_of_its_pods(
     async with await Database.open(dsn) as db:
 
         async def rows_of(query: str) -> list[tuple[object, ...]]:
-            async with db.acquire() as conn:
-                return [tuple(row) for row in await conn.fetch(query)]
+            return [tuple(row) for row in await db.fetch(query)]
 
         async def wait_for(query: str, what: str) -> None:
             try:

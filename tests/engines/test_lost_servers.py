@@ -90,7 +90,6 @@ async def test_a_worker_that_reaches_no_server_for_its_lease_ends_its_processes(
         pids = [int(line.split()[1]) for line in (waits / "calls").read_text().splitlines()]
         broken.is_broken = True
         await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all processes")
-        async with scheduler.db.acquire() as conn:
-            assert await conn.fetchval("SELECT count(*) FROM engine_attempt WHERE alive_until > now()") == 2, (
-                "they have to end before their lease does"
-            )
+        assert await scheduler.db.fetchval("SELECT count(*) FROM engine_attempt WHERE alive_until > now()") == 2, (
+            "they have to end before their lease does"
+        )

@@ -111,8 +111,7 @@ class Place:
     async def outcomes(self) -> list[tuple[Any, ...]]:
         """How attempts ended; of those that run for longer than a heartbeat there are reports of the start, too."""
         query = "SELECT outcome, body->>'reason', body->'xcoms' #>> '{}' FROM task_report ORDER BY id"
-        async with self.db.acquire() as conn:
-            rows = [tuple(row) for row in await conn.fetch(query)]
+        rows = [tuple(row) for row in await self.db.fetch(query)]
         return [row for row in rows if row[0] != "started"]
 
 
@@ -163,8 +162,7 @@ async def served(server: Server, tmp_path_factory: pytest.TempPathFactory) -> As
 @pytest.fixture
 async def place(served: Served) -> AsyncIterator[Place]:
     async with await Database.open(served.dsn) as db:
-        async with db.transaction() as conn:
-            await conn.execute("DELETE FROM task_report")
+        await db.execute("DELETE FROM task_report")
         yield Place(db, served)
 
 

@@ -108,12 +108,10 @@ class Api:
 
     async def inbox(self) -> list[tuple[Any, ...]]:
         query = "SELECT run_id, try_number, outcome, queued_by FROM task_report ORDER BY id"
-        async with self.db.acquire() as conn:
-            return [tuple(row) for row in await conn.fetch(query)]
+        return [tuple(row) for row in await self.db.fetch(query)]
 
     async def execute(self, query: str) -> None:
-        async with self.db.acquire() as conn:
-            await conn.execute(query)
+        await self.db.execute(query)
 
 
 @pytest.fixture
@@ -248,8 +246,7 @@ async def test_a_report_is_about_the_attempt_of_its_token(api: Api) -> None:
     await api.claim(1)
     assert await api.report(1, msgspec.structs.replace(success(2), inbox_id=5, ran_by=6))
     assert [row[:2] for row in await api.inbox()] == [(1, 1)]
-    async with api.db.acquire() as conn:
-        body = json.loads(await conn.fetchval("SELECT body FROM task_report"))
+    body = json.loads(await api.db.fetchval("SELECT body FROM task_report"))
     assert (body["key"], body["inbox_id"], body["ran_by"]) == ([1, 0, -1, 1], None, None)
 
 
@@ -272,8 +269,7 @@ async def test_a_report_that_no_worker_makes_fails_its_attempt(
     assert await api.report(1, msgspec.structs.replace(success(1), **facts))
     (row,) = await api.inbox()
     assert row[:3] == (1, 1, "failed")
-    async with api.db.acquire() as conn:
-        body = json.loads(await conn.fetchval("SELECT body FROM task_report"))
+    body = json.loads(await api.db.fetchval("SELECT body FROM task_report"))
     assert reason in body["reason"]
     assert not body.get("xcoms")
     assert not body.get("stored_xcoms")
@@ -671,8 +667,7 @@ async def test_metrics_show_what_schedulers_see_of_engines(api: Api) -> None:
     figures = {"executor": {"celery": {"open": 4, "open_async": 1, "engine": {
         "workers": 2, "slots": 8, "queues": {"gpu": 7}, "listed": [["celery@one", 4, 1]],
     }}}}  # fmt: skip
-    async with api.db.acquire() as conn:
-        await conn.execute("UPDATE scheduler SET figures = $1", json.dumps(figures))
+    await api.db.execute("UPDATE scheduler SET figures = $1", json.dumps(figures))
 
     text = (await api.http.get("/metrics")).text
 

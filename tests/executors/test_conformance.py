@@ -194,8 +194,7 @@ async def pods(settings: Settings, folder: Path) -> AsyncIterator[None]:
 
 
 async def rows(scheduler: Scheduler, query: str, *args: object) -> list[tuple[Any, ...]]:
-    async with scheduler.db.acquire() as conn:
-        return [tuple(row) for row in await conn.fetch(query, *args)]
+    return [tuple(row) for row in await scheduler.db.fetch(query, *args)]
 
 
 INSTANCES = """

@@ -172,8 +172,7 @@ class World:
             await asyncio.sleep(0.002)
 
     async def _successes(self) -> set[tuple[int, int, int]]:
-        async with self.db.acquire() as conn:
-            rows = await conn.fetch("SELECT run_id, task_index, map_index FROM task_instance WHERE state = 'success'")
+        rows = await self.db.fetch("SELECT run_id, task_index, map_index FROM task_instance WHERE state = 'success'")
         return set(map(tuple, rows))
 
     # -- doing
@@ -234,12 +233,10 @@ class World:
         await self.until(arrived)
 
     async def fetch(self, query: str, *args: Any) -> list[Any]:
-        async with self.db.acquire() as conn:
-            return list(await conn.fetch(query, *args))
+        return list(await self.db.fetch(query, *args))
 
     async def execute(self, query: str, *args: Any) -> None:
-        async with self.db.acquire() as conn:
-            await conn.execute(query, *args)
+        await self.db.execute(query, *args)
 
 
 @contextlib.asynccontextmanager

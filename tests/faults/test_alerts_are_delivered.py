@@ -23,13 +23,11 @@ async def test_an_alert_survives_the_scheduler_that_opened_it(dsn: str, tmp_path
     async with await Database.open(dsn, application_name="test") as db:
 
         async def number(query: str) -> int:
-            async with db.acquire() as conn:
-                return int(await conn.fetchval(query))
+            return int(await db.fetchval(query))
 
         first = await asyncio.create_subprocess_exec(*arguments, "one", cwd=root)
         await until(first, lambda: number("SELECT count(*) FROM alert_rule"), "the rule")
-        async with db.acquire() as conn:
-            await conn.execute(BROKEN)
+        await db.execute(BROKEN)
         opened = "SELECT count(*) FROM callback_outbox WHERE kind = 'alert' AND attempts = 1"
         await until(first, lambda: number(opened), "the delivery to begin")
         await kill(first)

@@ -89,8 +89,7 @@ async def test_triggers_wait_on_in_the_one_that_lives_and_each_task_hears_of_its
         (dag_id, task_id) for dag_id in DAG_IDS for task_id in ("defers", "begins")
     )
     assert {(number, pid) for _, _, number, pid in resumed} == {("1", str(two.pid))}, "in the same try"
-    async with db.acquire() as conn:
-        values = [json.loads(value) for (value,) in await conn.fetch("SELECT value FROM xcom")]
+    values = [json.loads(value) for (value,) in await db.fetch("SELECT value FROM xcom")]
     assert values == [two.pid] * ALL
     assert await count(db, "SELECT count(*) FROM dag_run WHERE state = 'success'") == len(DAG_IDS)
     assert await count(db, "SELECT count(*) FROM task_try") == 0, "nothing was lost"

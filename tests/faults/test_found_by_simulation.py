@@ -163,7 +163,6 @@ async def test_a_process_that_was_stopped_in_a_transaction_does_not_keep_its_loc
         timeout = await conn.fetchval("SHOW idle_in_transaction_session_timeout")
         await conn.close()
     else:
-        async with db.acquire() as pooled:
-            timeout = await pooled.fetchval("SHOW idle_in_transaction_session_timeout")
+        timeout = await db.fetchval("SHOW idle_in_transaction_session_timeout")
 
     assert timeout == IDLE_IN_TRANSACTION

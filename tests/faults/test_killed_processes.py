@@ -63,8 +63,7 @@ async def ask_for_runs(db: Database, folder: Path, count: int = RUNS) -> None:
 
 
 async def count(db: Database, query: str) -> int:
-    async with db.acquire() as conn:
-        number: int = await conn.fetchval(query)
+    number: int = await db.fetchval(query)
     return number
 
 

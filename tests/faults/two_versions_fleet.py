@@ -60,8 +60,7 @@ class Fleet:
         return (self.old, self.new, *self.webs)
 
     async def number(self, query: str, *args: object) -> int:
-        async with self.db.acquire() as conn:
-            found: int = await conn.fetchval(query, *args)
+        found: int = await self.db.fetchval(query, *args)
         return found
 
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:

@@ -73,16 +73,14 @@ class Bench:
 
     async def dags(self) -> dict[str, tuple[str | None, bool, bool, int]]:
         """By id: file, stale, broken, number of the newest version."""
-        async with self.db.acquire() as conn:
-            rows = await conn.fetch(
-                "SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, v.number "
-                "FROM dag AS d JOIN dag_version AS v ON v.id = d.version_id"
-            )
+        rows = await self.db.fetch(
+            "SELECT d.dag_id, d.file, d.is_stale, d.has_import_errors, v.number "
+            "FROM dag AS d JOIN dag_version AS v ON v.id = d.version_id"
+        )
         return {row[0]: tuple(row)[1:] for row in rows}
 
     async def errors(self) -> dict[str, str | None]:
-        async with self.db.acquire() as conn:
-            return {row["file"]: row["error"] for row in await conn.fetch("SELECT file, error FROM dag_file")}
+        return {row["file"]: row["error"] for row in await self.db.fetch("SELECT file, error FROM dag_file")}
 
     async def unread(self, parser: Parser) -> str | None:
         async with self.db.acquire() as conn:
@@ -95,5 +93,4 @@ class Bench:
                 await asyncio.sleep(0.01)
 
     async def execute(self, statement: str) -> None:
-        async with self.db.acquire() as conn:
-            await conn.execute(statement)
+        await self.db.execute(statement)

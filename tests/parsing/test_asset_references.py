@@ -52,8 +52,7 @@ class Shelf:
         return [tuple(row) for row in rows]
 
     async def fetch(self, query: str, *args: object) -> list[Any]:
-        async with self.db.acquire() as conn:
-            return list(await conn.fetch(query, *args))
+        return list(await self.db.fetch(query, *args))
 
 
 @pytest.fixture

@@ -36,8 +36,7 @@ def folder(path: Path, name: str) -> BundleSettings:
 
 async def stored(bench: Bench) -> list[tuple[Any, ...]]:
     """DAG, number, file, bundle and version of all versions."""
-    async with bench.db.acquire() as conn:
-        rows = await conn.fetch("SELECT dag_id, number, file, bundle, bundle_version FROM dag_version ORDER BY id")
+    rows = await bench.db.fetch("SELECT dag_id, number, file, bundle, bundle_version FROM dag_version ORDER BY id")
     return [tuple(row) for row in rows]
 
 
@@ -202,8 +201,7 @@ async def test_versions_that_no_run_needs_are_removed_from_the_cache_and_copies_
 
         await keeper.sweep()
         with_a_run = set(cache.versions())
-        async with bench.db.acquire() as conn:
-            await conn.execute("UPDATE dag_run SET state = 'success', end_date = '2000-01-01'")
+        await bench.db.execute("UPDATE dag_run SET state = 'success', end_date = '2000-01-01'")
         await keeper.sweep()
 
     assert with_a_run == {one, three}

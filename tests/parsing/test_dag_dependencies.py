@@ -52,8 +52,7 @@ def test_templates_and_outputs_are_unknown_and_not_guessed() -> None:
 
 
 async def stored(db: Database) -> set[tuple[Any, ...]]:
-    async with db.acquire() as conn:
-        return {tuple(row) for row in await conn.fetch("SELECT kind, task_id, other_dag_id FROM dag_dependency")}
+    return {tuple(row) for row in await db.fetch("SELECT kind, task_id, other_dag_id FROM dag_dependency")}
 
 
 async def test_they_are_stored_with_the_dag_and_go_with_its_file(db: Database, clock: FakeClock) -> None:

@@ -25,11 +25,10 @@ HELPER = "WORD = 'one'\n"
 
 async def kept(bench: Bench) -> dict[str, str]:
     """The texts that the newest version of each DAG names and that are stored, by path."""
-    async with bench.db.acquire() as conn:
-        rows = await conn.fetch(
-            "SELECT s.key, m.source FROM dag AS d JOIN dag_version AS v ON v.id = d.version_id,"
-            " json_each_text(v.sources) AS s JOIN module_source AS m ON m.digest = s.value"
-        )
+    rows = await bench.db.fetch(
+        "SELECT s.key, m.source FROM dag AS d JOIN dag_version AS v ON v.id = d.version_id,"
+        " json_each_text(v.sources) AS s JOIN module_source AS m ON m.digest = s.value"
+    )
     return {row["key"]: row["source"] for row in rows}
 
 
@@ -62,8 +61,7 @@ async def test_the_modules_of_a_version_are_stored_once_with_what_was_imported(b
         "latin.py": "# -*- coding: latin-1 -*-\nNAME = 'é'\n",
         "packed.zip": "# inside.py\nINSIDE = 1\n",
     }
-    async with bench.db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM module_source") == 5  # two have the same content
+    assert await bench.db.fetchval("SELECT count(*) FROM module_source") == 5  # two have the same content
 
 
 async def test_a_module_that_changes_is_stored_with_its_version_and_what_was_before_stays(bench: Bench) -> None:
@@ -75,8 +73,7 @@ async def test_a_module_that_changes_is_stored_with_its_version_and_what_was_bef
         await bench.heard.next()
 
         assert await kept(bench) == {"helper.py": "WORD = 'two'\n"}
-    async with bench.db.acquire() as conn:
-        stored = {row["source"] for row in await conn.fetch("SELECT source FROM module_source")}
+    stored = {row["source"] for row in await bench.db.fetch("SELECT source FROM module_source")}
     assert stored == {HELPER, "WORD = 'two'\n"}
 
 

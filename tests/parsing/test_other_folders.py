@@ -104,15 +104,13 @@ class Fleet:
         """Partitions change hands; the parsers hear of it when they list."""
         self.owned.update(owned)
         for name, partitions in owned.items():
-            async with self.one.db.acquire() as conn:
-                await conn.execute(
-                    "UPDATE partition_lease SET incarnation = (SELECT incarnation FROM scheduler WHERE name = $1) "
-                    "WHERE partition = ANY($2::smallint[])", name, sorted(partitions),
-                )  # fmt: skip
+            await self.one.db.execute(
+                "UPDATE partition_lease SET incarnation = (SELECT incarnation FROM scheduler WHERE name = $1) "
+                "WHERE partition = ANY($2::smallint[])", name, sorted(partitions),
+            )  # fmt: skip
 
     async def parsed_at(self, name: str) -> datetime:
-        async with self.one.db.acquire() as conn:
-            found: datetime = await conn.fetchval("SELECT parsed_at FROM dag_file WHERE file = $1", name)
+        found: datetime = await self.one.db.fetchval("SELECT parsed_at FROM dag_file WHERE file = $1", name)
         return found
 
     async def read_again(self, name: str, before: datetime) -> None:
@@ -121,11 +119,10 @@ class Fleet:
                 await asyncio.sleep(0.01)
 
     async def tasks_of(self, dag_id: str) -> int:
-        async with self.one.db.acquire() as conn:
-            found: int = await conn.fetchval(
-                "SELECT json_array_length(v.spec -> 'tasks') FROM dag AS d JOIN dag_version AS v "
-                "ON v.id = d.version_id WHERE d.dag_id = $1", dag_id,
-            )  # fmt: skip
+        found: int = await self.one.db.fetchval(
+            "SELECT json_array_length(v.spec -> 'tasks') FROM dag AS d JOIN dag_version AS v "
+            "ON v.id = d.version_id WHERE d.dag_id = $1", dag_id,
+        )  # fmt: skip
         return found
 
     @contextlib.asynccontextmanager

@@ -92,8 +92,7 @@ class Beating:
             return [found.name for found in await parsers.list_parsers(conn)]
 
     async def execute(self, query: str, *args: Any) -> None:
-        async with self.db.acquire() as conn:
-            await conn.execute(query, *args)
+        await self.db.execute(query, *args)
 
 
 @pytest.fixture
@@ -228,9 +227,8 @@ async def seen(beating: Beating, name: str, *, silent: float, **figures: Any) ->
 async def fleet_without_role(db: Database) -> None:
     """A living scheduler that reads no files, and a file."""
     await add_scheduler(db, "s", lease=60.0)
-    async with db.acquire() as conn:
-        times = "started_at = now() - interval '1 hour', renewed_at = '2020-01-01'"  # nobody asks for its lock
-        await conn.execute(f"UPDATE scheduler SET figures = '{{\"parsing\": null}}', {times}")
+    times = "started_at = now() - interval '1 hour', renewed_at = '2020-01-01'"  # nobody asks for its lock
+    await db.execute(f"UPDATE scheduler SET figures = '{{\"parsing\": null}}', {times}")
     await add_dag(db, "sales")
     await add_file(db, "sales.py", dag_ids=["sales"])
 

@@ -126,8 +126,7 @@ async def test_a_change_of_a_helper_parses_those_who_import_it(bench: Bench) -> 
         bench.write("helper.py", "TASKS = 2")
 
         assert "user" in await bench.heard.next()
-        async with bench.db.acquire() as conn:
-            spec = await conn.fetchval("SELECT spec FROM dag_version WHERE dag_id = 'user'")
+        spec = await bench.db.fetchval("SELECT spec FROM dag_version WHERE dag_id = 'user'")
         assert '"t2"' in spec
 
 
@@ -279,8 +278,7 @@ async def test_a_warning_of_a_pool_goes_when_the_file_is_parsed_again_and_the_po
 
     async def warnings() -> list[str]:
         stored.clear()
-        async with bench.db.acquire() as conn:
-            return list(await conn.fetchval("SELECT warnings FROM dag_file"))
+        return list(await bench.db.fetchval("SELECT warnings FROM dag_file"))
 
     async with bench.running(settings=settings), asyncio.timeout(PATIENCE):
         assert "'etl'" in str(await warnings())

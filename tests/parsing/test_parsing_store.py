@@ -71,8 +71,7 @@ class Shelf:
             return await register_specs(conn, specs, now=self.clock.now())
 
     async def rows(self, query: str, *args: object) -> list[Row]:
-        async with self.db.acquire() as conn:
-            return [dict(row) for row in await conn.fetch(query, *args)]
+        return [dict(row) for row in await self.db.fetch(query, *args)]
 
     async def dag(self, dag_id: str) -> Row:
         (row,) = await self.rows("SELECT * FROM dag WHERE dag_id = $1", dag_id)
@@ -87,13 +86,12 @@ class Shelf:
 
     async def use_newest(self, dag_id: str) -> None:
         """Create a run of the newest version."""
-        async with self.db.acquire() as conn:
-            await conn.execute(
-                "INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after) "
-                "SELECT dag_id, 'r' || version_id, partition, version_id, 'manual', 'test', 'queued', now() "
-                "FROM dag WHERE dag_id = $1",
-                dag_id,
-            )
+        await self.db.execute(
+            "INSERT INTO dag_run (dag_id, run_id, partition, version_id, run_type, triggered_by, state, run_after) "
+            "SELECT dag_id, 'r' || version_id, partition, version_id, 'manual', 'test', 'queued', now() "
+            "FROM dag WHERE dag_id = $1",
+            dag_id,
+        )
 
 
 @pytest.fixture

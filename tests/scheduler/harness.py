@@ -97,8 +97,7 @@ async def register(db: Database, *specs: DagSpec, now: datetime = NEW_YEAR) -> N
     """Store DAGs as a process that embeds a scheduler does, and tell the owners."""
     async with db.transaction() as conn:
         stored = await register_specs(conn, specs, now=now)
-    async with db.acquire() as conn:
-        await inbox.notify(conn, "dags", map(partition_of, stored.changed))
+    await inbox.notify(db, "dags", map(partition_of, stored.changed))
 
 
 # -- the scheduler ----------------------------------------------------------------------------
@@ -336,12 +335,10 @@ class Running:
         return next(row for row in await self.instances(run_id) if row["task_id"] == task_id)
 
     async def fetch(self, query: str, *args: Any) -> list[Any]:
-        async with self.db.acquire() as conn:
-            return list(await conn.fetch(query, *args))
+        return list(await self.db.fetch(query, *args))
 
     async def execute(self, query: str, *args: Any) -> None:
-        async with self.db.acquire() as conn:
-            await conn.execute(query, *args)
+        await self.db.execute(query, *args)
 
     async def assert_consistent(self) -> None:
         """Rows agree with each other, and memory with rows. Call it when the scheduler has settled."""

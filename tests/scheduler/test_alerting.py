@@ -202,8 +202,7 @@ async def test_a_delivery_that_fails_is_shown_on_its_rule_and_tried_again(dsn: s
         await it.advance(30)
         await end_delivery(it, Outcome.FAILED, reason="HTTP 500")
 
-        async with it.db.acquire() as conn:
-            nowhere, rule = await list_rules(conn)
+        nowhere, rule = await list_rules(it.db)
         assert rule.error == "HTTP 500"
         assert nowhere.error is not None
         assert "no notifier 'unknown'" in nowhere.error
@@ -211,8 +210,7 @@ async def test_a_delivery_that_fails_is_shown_on_its_rule_and_tried_again(dsn: s
         assert it.executor.callbacks == {}
         await it.advance(2)
         await end_delivery(it)
-        async with it.db.acquire() as conn:
-            _, rule = await list_rules(conn)
+        _, rule = await list_rules(it.db)
         assert rule.error is None
         assert ("sales", True, None, 0, True) in await shown(it)
 

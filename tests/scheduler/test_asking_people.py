@@ -61,8 +61,7 @@ async def asked(scheduler: Scheduler, *, count: int = 1, **which: Any) -> list[I
 
 
 async def values(scheduler: Scheduler, task_id: str) -> Any:
-    async with scheduler.db.acquire() as conn:
-        return await conn.fetchval("SELECT value FROM xcom WHERE key = 'return_value'")
+    return await scheduler.db.fetchval("SELECT value FROM xcom WHERE key = 'return_value'")
 
 
 async def states(scheduler: Scheduler, dag_id: str, run_id: str) -> dict[str, str | None]:
@@ -96,8 +95,7 @@ async def test_a_task_waits_without_a_slot_and_returns_what_was_answered(dsn: st
             "aiosched inputs answer shop r price keep",
             "aiosched inputs answer shop r price change",
         )
-        async with scheduler.db.acquire() as conn:
-            assert await conn.fetchval("SELECT used FROM pool WHERE name = 'default_pool'") == 0
+        assert await scheduler.db.fetchval("SELECT used FROM pool WHERE name = 'default_pool'") == 0
 
         with pytest.raises(Refused, match="Param 'euros'"):
             await scheduler.answer_input("shop", "r", "price", ["change"], params={"euros": 0})
@@ -126,8 +124,7 @@ async def test_what_nobody_answers_in_time_has_its_defaults_or_fails(dsn: str, t
         found = {row.task_id: row for row in await list_inputs(scheduler.db)}
         assert (found["lenient"].state, found["lenient"].answered_by) == ("answered", None)
         assert found["strict"].state == "ended"
-        async with scheduler.db.acquire() as conn:
-            reason = await conn.fetchval("SELECT reason FROM task_instance WHERE state = 'failed'")
+        reason = await scheduler.db.fetchval("SELECT reason FROM task_instance WHERE state = 'failed'")
         assert "Nobody answered 'b' in time" in reason
 
 

@@ -218,8 +218,7 @@ ORDERED = Asset("orders")
 
 
 async def rows_of(scheduler: Scheduler, query: str) -> list[tuple[Any, ...]]:
-    async with scheduler.db.acquire() as conn:
-        return [tuple(row) for row in await conn.fetch(query)]
+    return [tuple(row) for row in await scheduler.db.fetch(query)]
 
 
 async def test_consumers_begin_once_after_a_blocking_check_has_passed(dsn: str) -> None:

@@ -24,8 +24,7 @@ from tests.scheduler.harness import Running, dag, running
 
 async def add(db: Database, *names: str) -> None:
     for name in names:
-        async with db.acquire() as conn:
-            await record(conn, AuditKind.LOGIN, name)
+        await record(db, AuditKind.LOGIN, name)
 
 
 async def wanted(it: Running, address: str | None) -> AuditSyslog:
@@ -36,8 +35,7 @@ async def wanted(it: Running, address: str | None) -> AuditSyslog:
 
 
 async def number_unsent(db: Database) -> int:
-    async with db.acquire() as conn:
-        return int(await conn.fetchval("SELECT count(*) FROM audit_unsent"))
+    return int(await db.fetchval("SELECT count(*) FROM audit_unsent"))
 
 
 def names_in(data: bytes) -> list[str]:
@@ -171,8 +169,7 @@ async def test_old_entries_are_removed_apart_from_history(it: Running, monkeypat
 
     rests = [await retention.retain(it.session) for _ in range(2)]
 
-    async with it.db.acquire() as conn:
-        left = await conn.fetch("SELECT kind, detail ->> 'number' AS number FROM audit_log ORDER BY id")
+    left = await it.db.fetch("SELECT kind, detail ->> 'number' AS number FROM audit_log ORDER BY id")
     assert [(row["kind"], row["number"]) for row in left if row["kind"] != "settings"] == [
         ("login", None), ("audit.removed", "2"), ("audit.removed", "1"),
     ]  # fmt: skip

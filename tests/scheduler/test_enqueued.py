@@ -129,8 +129,7 @@ async def test_what_a_savepoint_takes_back_never_runs(dsn: str, owner: Scheduler
         await savepoint.rollback()
 
     await (await owner.run_of(kept, timeout=PATIENCE)).wait(PATIENCE)
-    async with owner.db.acquire() as reading:
-        assert [row[0] for row in await reading.fetch("SELECT run_id FROM dag_run")] == ["kept"]
+    assert [row[0] for row in await owner.db.fetch("SELECT run_id FROM dag_run")] == ["kept"]
 
 
 async def test_it_is_one_statement_for_one_run_and_for_a_thousand(dsn: str, owner: Scheduler) -> None:
@@ -189,8 +188,7 @@ async def test_a_dag_that_nobody_defines_any_more_takes_none(dsn: str, owner: Sc
 
 async def test_only_a_request_for_a_run_has_a_run(owner: Scheduler) -> None:
     await owner.pause("ship")
-    async with owner.db.acquire() as conn:
-        number = await conn.fetchval("SELECT max(id) FROM request")
+    number = await owner.db.fetchval("SELECT max(id) FROM request")
     with pytest.raises(Refused, match=f"Request {number} asked for no run"):
         await owner.run_of(number)
 

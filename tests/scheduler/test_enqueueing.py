@@ -20,8 +20,7 @@ async def set_pool(it: Running, name: str, slots: int) -> None:
     await it.execute(
         "INSERT INTO pool (name, slots) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET slots = $2", name, slots
     )
-    async with it.db.acquire() as conn:
-        await inbox.notify(conn, "pools", ())
+    await inbox.notify(it.db, "pools", ())
 
     def heard() -> bool:  # until then, a scheduler that is alone goes by the row that it has read
         held = it.session.env.journal._pools

@@ -114,5 +114,4 @@ async def test_what_fails_in_each_session_ends_the_scheduler_though_no_dag_fails
 
     assert raised.group_contains(NotRepeated, match="reading the runs: Broken: too many at once")
     assert calls > 1
-    async with db.acquire() as conn:
-        assert await conn.fetch("SELECT 1 FROM dag_quarantine") == []
+    assert await db.fetch("SELECT 1 FROM dag_quarantine") == []

@@ -35,8 +35,7 @@ class Source:
 
 
 async def counts(db: Database, table: str) -> list[tuple[int, int]]:
-    async with db.acquire() as conn:
-        return [(row["minutes"], row["ended"]) for row in await conn.fetch(f"SELECT * FROM {table} ORDER BY at")]
+    return [(row["minutes"], row["ended"]) for row in await db.fetch(f"SELECT * FROM {table} ORDER BY at")]
 
 
 async def test_each_minute_is_a_row_and_every_five_are_rolled_up(db: Database) -> None:
@@ -96,8 +95,7 @@ async def test_minutes_wait_for_a_database_that_is_away(
 async def test_a_table_that_is_not_there_is_logged_once_and_ends_nothing(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("DROP TABLE figures_minute")
+    await db.execute("DROP TABLE figures_minute")
     log = Source().log()
 
     for minute in range(3):
@@ -111,8 +109,7 @@ async def test_a_running_scheduler_has_figures_of_itself(dsn: str, db: Database)
         source = FigureSource(scheduler.figures, lambda: scheduler.incarnation, lambda: scheduler._owns(0))
         await FigureLog(scheduler.settings, scheduler.clock, source).end_minute(db, NOON)
 
-    async with db.acquire() as conn:
-        row = await conn.fetchrow("SELECT * FROM figures_minute WHERE at = $1", NOON)
+    row = await db.fetchrow("SELECT * FROM figures_minute WHERE at = $1", NOON)
     assert row["scheduler"] == "one"
     assert sum(row["commits"]) >= 0
     assert await counts(db, "figures_hour") != []

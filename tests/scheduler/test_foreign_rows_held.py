@@ -26,8 +26,7 @@ UNDER_WAY = """
 @pytest.mark.parametrize("change", CHANGES)
 async def test_rows_that_mean_nothing_stop_no_other_dag(dsn: str, clock: FakeClock, db: Database, change: str) -> None:
     await seed(db)
-    async with db.acquire() as conn:
-        await conn.execute(UNDER_WAY)
+    await db.execute(UNDER_WAY)
     await make_foreign(db, CHANGES[change])
     await register(db, dag("good", task("a"), task("b", after="a")), dag("fine"))
 

@@ -135,8 +135,7 @@ async def test_partitions_of_a_dead_scheduler_are_waited_for(dsn: str, clock: Fa
     async with await Database.open(dsn, application_name="test") as db:
         peer = await db.connect()  # the lock of a scheduler that owns everything; its tasks are unfinished
         dead = await join(peer, name="dead", hostname="h", pid=1, version="", executor="local", slots=1, lease=60.0)
-        async with db.acquire() as conn:
-            await conn.execute("UPDATE partition_lease SET incarnation = $1", dead)
+        await db.execute("UPDATE partition_lease SET incarnation = $1", dead)
 
         executor = ScriptedExecutor(clock, script=succeeding)
         async with running(dsn, clock, executor=executor, settle=False) as heir:
@@ -152,8 +151,7 @@ async def test_a_partition_that_nobody_owns_is_named(dsn: str, clock: FakeClock)
     async with await Database.open(dsn, application_name="test") as db:
         peer = await db.connect()
         gone = await join(peer, name="gone", hostname="h", pid=1, version="", executor="local", slots=1, lease=60.0)
-        async with db.acquire() as conn:
-            await conn.execute("UPDATE partition_lease SET incarnation = $1 WHERE partition < 3", gone)
+        await db.execute("UPDATE partition_lease SET incarnation = $1 WHERE partition < 3", gone)
 
         async with running(dsn, clock, settle=False) as it:
             await it.until(lambda: it.session.cache.partitions, "its share")

@@ -181,12 +181,11 @@ async def test_an_attempt_whose_end_was_decided_in_the_rows_is_stopped_when_ever
 
 async def cut(db: Database, who: str) -> int:
     """Cut the scheduler's connections with this application name; how many there were."""
-    async with db.acquire() as conn:
-        rows = await conn.fetch(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name = $1",
-            who,
-        )
+    rows = await db.fetch(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = $1",
+        who,
+    )
     return len(rows)
 
 

@@ -195,8 +195,7 @@ async def test_a_start_that_is_cancelled_leaves_no_lease_behind(db: Database, mo
 
     await asyncio.to_thread(kept._thread.join, 30.0)
     assert not kept._thread.is_alive()
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM scheduler") == 0
+    assert await db.fetchval("SELECT count(*) FROM scheduler") == 0
 
 
 async def test_a_look_is_answered_at_once(db: Database) -> None:

@@ -47,8 +47,7 @@ async def test_the_last_call_of_a_try_counts_and_a_run_that_is_gone_keeps_nothin
     row = UnwrittenRow("node-1", "No space left on device", 6, "end\ufffd\ufffd\n")
     assert await unwritten_logs.find(db, AttemptKey(run, 0, -1, 1)) == row
     assert await unwritten_logs.find(db, AttemptKey(run, 0, -1, 2)) == row
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM unwritten_log") == 2
+    assert await db.fetchval("SELECT count(*) FROM unwritten_log") == 2
     assert metrics.unwritten_logs == 5
 
 

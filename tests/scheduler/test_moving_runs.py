@@ -86,8 +86,7 @@ async def test_asset_events_follow_their_tasks_and_outlive_those_that_are_gone(d
 
         await it.ask("clear", "d", run_ids=["r"], task_ids=["new"], newest_version=True)
 
-        async with it.db.acquire() as conn:
-            events = {event.name: event.task_id for event in await events_of(conn, limit=9)}
+        events = {event.name: event.task_id for event in await events_of(it.db, limit=9)}
         assert events == {"of_a": "a", "of_b": "b", "of_gone": None}
         await it.finish_all()
 

@@ -80,8 +80,7 @@ async def test_what_waits_behind_a_suspect_is_not_counted_with_it(
     seen: dict[int, int] = {}
 
     async def look(session: Any, *_: Any) -> dict[str, Any]:
-        async with session.env.db.acquire() as conn:
-            seen.update({one.id: one.attempts for one in await inbox.waiting_requests(conn, range(64), limit=10)})
+        seen.update({one.id: one.attempts for one in await inbox.waiting_requests(session.env.db, range(64), limit=10)})
         return {}
 
     replace_verb(monkeypatch, "pause", look)
@@ -106,8 +105,7 @@ async def test_errors_that_the_owner_survives_do_not_count(
     number = await leave(db, "pause", "a")
     async with running(dsn, clock, dag("a"), settle=False):
         assert (await answer_of(db, number)).state == "applied"
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT attempts FROM request WHERE id = $1", number) == 1
+    assert await db.fetchval("SELECT attempts FROM request WHERE id = $1", number) == 1
 
 
 DIES = """
@@ -185,8 +183,7 @@ async def test_arguments_that_cannot_be_read_are_refused_and_hold_up_nothing(
     dsn: str, clock: FakeClock, db: Database, document: str
 ) -> None:
     broken, behind = await leave(db, "cancel_run", "a"), await leave(db, "pause", "a")
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE request SET args = $1::text::json WHERE id = $2", document, broken)
+    await db.execute("UPDATE request SET args = $1::text::json WHERE id = $2", document, broken)
 
     async with running(dsn, clock, dag("a")) as it:
         assert (await answer_of(db, behind)).state == "applied"

@@ -249,8 +249,7 @@ async def test_what_fails_for_every_dag_concerns_none_of_them(dsn: str, clock: F
         await break_the_journal(patch)
 
     assert raised.group_contains(Broken, match="for everybody")
-    async with db.acquire() as conn:
-        assert await conn.fetch("SELECT 1 FROM dag_quarantine") == []
+    assert await db.fetch("SELECT 1 FROM dag_quarantine") == []
 
 
 @pytest.mark.slow
@@ -419,8 +418,7 @@ async def test_a_run_that_cannot_be_read_leaves_its_dag_alone_and_nothing_else(
         await it.trigger("bad", "s")
         await it.trigger("good", "r")
     deep = "(repeat('[', 3000) || repeat(']', 3000))::json"
-    async with db.acquire() as conn:
-        await conn.execute(f"UPDATE dag_run SET conf = {deep} WHERE dag_id = 'bad' AND run_id = 'r'")
+    await db.execute(f"UPDATE dag_run SET conf = {deep} WHERE dag_id = 'bad' AND run_id = 'r'")
     async with running(dsn, clock) as it:
         assert it.scheduler.metrics.quarantines == 1
         assert (await quarantined(it))["bad"]["place"] == "reading run r"

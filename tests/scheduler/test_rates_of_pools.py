@@ -147,8 +147,7 @@ async def test_after_the_clock_was_set_back_everything_waits_for_one_period_at_m
 
 
 async def db_execute(db: Database, statement: str) -> None:
-    async with db.acquire() as conn:
-        await conn.execute(statement)
+    await db.execute(statement)
 
 
 @contextlib.asynccontextmanager

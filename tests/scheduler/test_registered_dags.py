@@ -68,8 +68,7 @@ async def test_a_task_whose_template_is_broken_fails_and_the_others_run(dsn: str
         run = await scheduler.trigger("d", run_id="r")
         assert await run.wait(timeout=PATIENCE) == "failed"
     query = "SELECT ti.task_index, ti.state FROM task_instance AS ti JOIN dag_run AS d ON d.id = ti.run_id"
-    async with db.acquire() as conn:
-        states = {dag.task_ids[row["task_index"]]: row["state"] for row in await conn.fetch(query)}
+    states = {dag.task_ids[row["task_index"]]: row["state"] for row in await db.fetch(query)}
 
     assert states == {"broken": "failed", "plain": "success"}
 
@@ -87,8 +86,7 @@ def flows(*dag_ids: str) -> list[DAG]:
 
 
 async def inactive(db: Database) -> set[str]:
-    async with db.acquire() as conn:
-        return {row["dag_id"] for row in await conn.fetch("SELECT dag_id FROM dag WHERE is_stale")}
+    return {row["dag_id"] for row in await db.fetch("SELECT dag_id FROM dag WHERE is_stale")}
 
 
 async def test_what_an_application_registers_no_more_is_inactive_until_it_is_again(
@@ -100,12 +98,10 @@ async def test_what_an_application_registers_no_more_is_inactive_until_it_is_aga
         assert await inactive(db) == {"gone"}
         with pytest.raises(Refused, match="defined by no file and no application any more"):
             await scheduler.trigger("gone")
-        async with db.acquire() as conn:
-            before = await conn.fetchval("SELECT count(*) FROM dag_run WHERE dag_id = 'gone'")
+        before = await db.fetchval("SELECT count(*) FROM dag_run WHERE dag_id = 'gone'")
         run = await scheduler.trigger("new")
         assert await run.wait(PATIENCE) == "success"
-        async with db.acquire() as conn:
-            assert await conn.fetchval("SELECT count(*) FROM dag_run WHERE dag_id = 'gone'") == before
+        assert await db.fetchval("SELECT count(*) FROM dag_run WHERE dag_id = 'gone'") == before
     assert "registers these DAGs no more, so they are inactive: gone." in caplog.text
     async with Scheduler(dsn=dsn, dags=flows("kept", "gone"), settings=Settings()) as scheduler:
         assert await inactive(db) == {"new"}

@@ -143,8 +143,7 @@ async def test_where_a_value_goes_depends_on_its_size(
         assert await run.wait(PATIENCE) == outcome
 
         assert len(xcom_store(settings).find("")) == files
-        async with scheduler.db.acquire() as conn:
-            reason = await conn.fetchval("SELECT reason FROM task_instance")
+        reason = await scheduler.db.fetchval("SELECT reason FROM task_instance")
     if outcome == "failed":
         assert "has 5,001 bytes, the limit is 5,000" in reason
         assert "xcom.max_remote_bytes" in reason
@@ -187,8 +186,7 @@ async def test_a_value_whose_file_is_gone_fails_its_reader_with_the_url(dsn: str
     async with Scheduler(dsn=dsn, dags=[dag], executor="inline", settings=settings) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         assert await run.wait(PATIENCE) == "failed"
-        async with scheduler.db.acquire() as conn:
-            reason = await conn.fetchval("SELECT reason FROM task_instance WHERE state = 'failed'")
+        reason = await scheduler.db.fetchval("SELECT reason FROM task_instance WHERE state = 'failed'")
 
     assert f"{store.url}/dag_id=d/run_id=r/task_id=push/attempt=1." in reason
     assert "does not exist" in reason

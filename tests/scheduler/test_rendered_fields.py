@@ -147,8 +147,7 @@ async def test_what_has_not_run_is_rendered_on_request_by_a_worker(dsn: str, dag
         assert await broken.wait(PATIENCE) == "failed"
         with pytest.raises(Refused, match="nothing_of_this_name"):
             await ask(scheduler.db, "wrong", broken.run_id, "broken")
-        async with scheduler.db.acquire() as conn:
-            assert await conn.fetchval("SELECT count(*) FROM request WHERE state = 'waiting'") == 0
+        assert await scheduler.db.fetchval("SELECT count(*) FROM request WHERE state = 'waiting'") == 0
 
 
 async def test_they_are_kept_for_the_newest_runs_of_a_dag(dsn: str, dags: Path, settings: Settings) -> None:

@@ -427,8 +427,7 @@ async def test_a_request_waits_where_nobody_lives(db: Database) -> None:
     number = await leave(db, "pause", "d")
 
     assert await inbox.wait_applied(db, number, timeout=0.05) is None
-    async with db.acquire() as conn:
-        (waiting,) = await inbox.waiting_requests(conn, [partition_of("d")], limit=10)
+    (waiting,) = await inbox.waiting_requests(db, [partition_of("d")], limit=10)
     assert (waiting.id, waiting.verb, waiting.requested_by) == (number, "pause", "tester")
 
 

@@ -166,8 +166,7 @@ async def test_a_value_in_remote_storage_is_read_where_it_is_set_up(dsn: str, tm
 async def test_a_run_that_is_deleted_has_no_results(scheduler: Scheduler) -> None:
     run = await scheduler.trigger("orders")
     await run.wait(PATIENCE)
-    async with scheduler.db.acquire() as conn:
-        await conn.execute("DELETE FROM dag_run WHERE id = $1", run.key)
+    await scheduler.db.execute("DELETE FROM dag_run WHERE id = $1", run.key)
 
     assert await run.tasks() == []
     with pytest.raises(NotFound, match="The run is gone"):

@@ -279,8 +279,7 @@ async def test_old_logs_in_remote_storage_are_removed_once_a_day_but_those_of_un
 
 async def test_sources_of_modules_that_no_version_names_go_once_a_day(dsn: str, clock: FakeClock) -> None:
     async def left() -> int:
-        async with it.db.acquire() as conn:
-            return int(await conn.fetchval("SELECT count(*) FROM module_source"))
+        return int(await it.db.fetchval("SELECT count(*) FROM module_source"))
 
     insert = "INSERT INTO module_source (digest, source, needed_at) VALUES ($1, '', now() - interval '2 days')"
     async with running(dsn, clock, dag("d"), retention=True) as it:

@@ -50,8 +50,7 @@ async def test_what_tasks_change_leaves_a_line_in_the_audit_log_without_the_valu
         await ask(db, keyring, "variable", set="cursor", value="a value")
     await ask(db, keyring, "variable", delete="cursor")
 
-    async with db.acquire() as conn:
-        lines = [dict(row) for row in await conn.fetch("SELECT * FROM request ORDER BY id")]
+    lines = [dict(row) for row in await db.fetch("SELECT * FROM request ORDER BY id")]
     assert [line["verb"] for line in lines] == ["set_variable", "delete_variable"]
     assert {(line["requested_by"], line["state"]) for line in lines} == {("a task", "applied")}
     assert "a value" not in str(lines)
@@ -80,10 +79,7 @@ async def test_a_read_has_one_entry_for_each_try_and_name(db: Database, dsn: str
         await services.call(run, "variable", json.dumps({"get": name}))
     await own.close()
 
-    async with db.acquire() as conn:
-        lines = await conn.fetch(
-            "SELECT who, object, dag_id, detail FROM audit_log WHERE kind = 'secret.read' ORDER BY id"
-        )
+    lines = await db.fetch("SELECT who, object, dag_id, detail FROM audit_log WHERE kind = 'secret.read' ORDER BY id")
     assert [(*row[:3], json.loads(row[3])) for row in lines] == [
         ("etl r1", "connection sales", "etl", {"task": "load", "try": 1}),
         ("etl r1", "connection sales", "etl", {"task": "load", "try": 2}),

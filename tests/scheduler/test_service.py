@@ -207,8 +207,7 @@ async def test_whoever_gives_up_names_every_partition(db: Database, monkeypatch:
 async def test_news_of_all_dags_reach_everybody(dsn: str, clock: FakeClock) -> None:
     async with running(dsn, clock, dag("d", task("a", max_active_tis_per_dag=1))) as it:
         await it.execute("UPDATE dag SET is_paused = true")
-        async with it.db.acquire() as conn:
-            await inbox.notify(conn, "dags", ())
+        await inbox.notify(it.db, "dags", ())
 
         await it.until(lambda: it.session.cache.dags["d"].row.is_paused, "the news")
 

@@ -167,8 +167,7 @@ where()
         await scheduler.wait_idle()
         run = await scheduler.trigger("where")
         assert await run.wait(timeout=PATIENCE) is RunState.SUCCESS
-        async with scheduler.db.acquire() as conn:
-            pids = [int(row[0]) for row in await conn.fetch("SELECT value FROM xcom ORDER BY task_index")]
+        pids = [int(row[0]) for row in await scheduler.db.fetch("SELECT value FROM xcom ORDER BY task_index")]
 
     assert pids[0] == os.getpid()
     assert os.getpid() not in pids[1:]

@@ -43,8 +43,7 @@ async def test_values_are_deleted_by_key_by_instance_and_by_task(db: Database) -
             await ask(db, "task_state", "set", **place, key=key, value=1)
 
     async def left() -> list[tuple[int, str]]:
-        async with db.acquire() as conn:
-            return [tuple(r) for r in await conn.fetch("SELECT map_index, key FROM task_state ORDER BY 1, 2")]
+        return [tuple(r) for r in await db.fetch("SELECT map_index, key FROM task_state ORDER BY 1, 2")]
 
     await ask(db, "task_state", "delete", **places[0], key="a")
     await ask(db, "task_state", "delete", **places[0], key="a")  # it is gone already
@@ -73,8 +72,7 @@ async def test_when_a_value_expires(
 
     await ask(db, service, "set", days=days, **place, key="k", value=1, retention=retention)
 
-    async with db.acquire() as conn:
-        found = await conn.fetchval(f"SELECT extract(epoch FROM expires_at - updated_at)::float8 FROM {service}")
+    found = await db.fetchval(f"SELECT extract(epoch FROM expires_at - updated_at)::float8 FROM {service}")
     assert found == (None if seconds is None else pytest.approx(seconds))
 
 
@@ -84,8 +82,7 @@ async def test_what_has_expired_is_gone_and_db_clean_removes_it(
 ) -> None:
     for key in ("old", "new"):
         await ask(db, service, "set", **place, key=key, value=1, retention=60.0)
-    async with db.acquire() as conn:
-        await conn.execute(f"UPDATE {service} SET expires_at = now() - interval '1 second' WHERE key = 'old'")
+    await db.execute(f"UPDATE {service} SET expires_at = now() - interval '1 second' WHERE key = 'old'")
 
     assert await ask(db, service, "get", **place, key="old") == {"found": False, "value": None}
     counted = await count_old(db, NEW_YEAR)

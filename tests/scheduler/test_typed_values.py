@@ -125,8 +125,7 @@ async def test_values_come_back_through_a_scheduler(dsn: str, tmp_path: Path, ex
     ) as scheduler:
         run = await scheduler.trigger("d", run_id="r")
         state = await run.wait(PATIENCE)
-        async with scheduler.db.acquire() as conn:
-            reasons = await conn.fetch("SELECT reason FROM task_instance WHERE reason IS NOT NULL")
+        reasons = await scheduler.db.fetch("SELECT reason FROM task_instance WHERE reason IS NOT NULL")
         assert state == "success", reasons
 
 
@@ -174,8 +173,7 @@ async def test_conf_variables_and_extras_keep_their_types(dsn: str, tmp_path: Pa
     async with Scheduler(dsn=dsn, dags_folder=folder, executor="inline", settings=settings) as scheduler:
         run = await scheduler.trigger("first", run_id="r")
         state = await run.wait(PATIENCE)
-        async with scheduler.db.acquire() as conn:
-            reasons = await conn.fetch("SELECT reason FROM task_instance WHERE reason IS NOT NULL")
+        reasons = await scheduler.db.fetch("SELECT reason FROM task_instance WHERE reason IS NOT NULL")
         assert state == "success", reasons
 
 

@@ -27,12 +27,11 @@ def hourly(*tasks: str, **options: object) -> DagSpec:
 async def spoil(db: Database, number: int | None = None, how: str = NEWER) -> None:
     """Make a version of the DAG `d` unreadable; the newest one when there is no number."""
     which = "(SELECT version_id FROM dag WHERE dag_id = 'd')" if number is None else "id"
-    async with db.acquire() as conn:
-        await conn.execute(
-            f"UPDATE dag_version SET spec = ({how})::json"
-            f" WHERE dag_id = 'd' AND id = {which} AND coalesce($1, number) = number",
-            number,
-        )
+    await db.execute(
+        f"UPDATE dag_version SET spec = ({how})::json"
+        f" WHERE dag_id = 'd' AND id = {which} AND coalesce($1, number) = number",
+        number,
+    )
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -95,12 +94,11 @@ async def test_a_dag_that_is_held_goes_on_with_its_old_version_and_gets_no_runs(
 ) -> None:
     async with running(dsn, clock, hourly("a", "b")) as it:
         await it.trigger("d", "r")
-        async with it.db.transaction() as conn:
-            await conn.execute(
-                "WITH new AS (INSERT INTO dag_version (dag_id, number, content_hash, spec)"
-                f" SELECT dag_id, 2, 'x', ({NEWER})::json FROM dag_version RETURNING id)"
-                " UPDATE dag SET version_id = new.id FROM new"
-            )
+        await it.db.execute(
+            "WITH new AS (INSERT INTO dag_version (dag_id, number, content_hash, spec)"
+            f" SELECT dag_id, 2, 'x', ({NEWER})::json FROM dag_version RETURNING id)"
+            " UPDATE dag SET version_id = new.id FROM new"
+        )
         await it.advance(POLL)
         await it.advance(7200)
 

@@ -157,8 +157,7 @@ async def test_a_run_with_a_task_in_an_unknown_state_is_left_alone(
 ) -> None:
     await left_running(dsn, clock, dag("d", max_active_runs=1))
     await allow_any_state(db)
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE task_instance SET state = 'hibernating'")
+    await db.execute("UPDATE task_instance SET state = 'hibernating'")
     async with running(dsn, clock, dag("other")) as it:
         await it.trigger("d", "next")
         await it.advance(POLL)
@@ -199,12 +198,11 @@ async def test_a_run_with_a_branch_whose_decision_cannot_be_read_is_left_alone(
     async with running(dsn, clock, spec, dag("other")) as it:
         await it.trigger("d", "r")
         await it.finish("a")
-    async with db.acquire() as conn:
-        await conn.execute(
-            "INSERT INTO xcom (run_id, task_index, map_index, key, value)"
-            " SELECT run_id, 0, -1, $1, '{\"all\": true}' FROM task_instance WHERE task_index = 0",
-            SKIPPED_DOWNSTREAM,
-        )
+    await db.execute(
+        "INSERT INTO xcom (run_id, task_index, map_index, key, value)"
+        " SELECT run_id, 0, -1, $1, '{\"all\": true}' FROM task_instance WHERE task_index = 0",
+        SKIPPED_DOWNSTREAM,
+    )
     async with running(dsn, clock) as it:
         assert await works(it)
         assert it.scheduler.metrics.unreadable_rows == 1
@@ -218,8 +216,7 @@ async def test_tasks_that_depend_on_a_run_with_an_unknown_state_wait(dsn: str, d
         await it.trigger("d", "one", logical_date=NEW_YEAR.replace(year=2025))
         await it.finish("a", "b")
     await allow_any_state(db)
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE task_instance SET state = 'hibernating' WHERE task_index = 0")
+    await db.execute("UPDATE task_instance SET state = 'hibernating' WHERE task_index = 0")
     async with running(dsn, clock) as it:
         await it.trigger("d", "two", logical_date=NEW_YEAR)
         await it.finish("b")
@@ -235,8 +232,7 @@ async def test_a_callback_of_a_run_in_an_unknown_state_is_kept(dsn: str, db: Dat
         await it.finish("a")
         it.executor.callbacks.clear()
     await allow_any_state(db)
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE dag_run SET state = 'hibernating' WHERE dag_id = 'd'")
+    await db.execute("UPDATE dag_run SET state = 'hibernating' WHERE dag_id = 'd'")
     async with running(dsn, clock) as it:
         assert await works(it)
         with pytest.raises(Refused, match="Run 'r' of DAG 'd' is in the state 'hibernating'"):
@@ -251,8 +247,7 @@ async def test_runs_in_an_unknown_state_do_not_stop_a_continuous_schedule(
     await allow_any_state(db)
     async with running(dsn, clock, dag("d", schedule="@continuous", start_date=NEW_YEAR, max_active_runs=1)) as it:
         await it.finish("a")
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE dag_run SET state = 'hibernating' WHERE state = 'success'")
+    await db.execute("UPDATE dag_run SET state = 'hibernating' WHERE state = 'success'")
     async with running(dsn, clock) as it:
         states = list((await it.runs("d")).values())
 
@@ -271,11 +266,10 @@ async def test_a_callback_of_an_unknown_kind_is_kept_and_others_are_delivered(
         await it.trigger("d", "r")
         await it.finish("a")
         it.executor.callbacks.clear()
-    async with db.acquire() as conn:
-        await conn.execute(
-            "INSERT INTO callback_outbox (partition, kind, dag_id, run_id)"
-            " SELECT partition, 'run_paused', dag_id, id FROM dag_run"
-        )
+    await db.execute(
+        "INSERT INTO callback_outbox (partition, kind, dag_id, run_id)"
+        " SELECT partition, 'run_paused', dag_id, id FROM dag_run"
+    )
     async with running(dsn, clock) as it:
         attempt = await it.callback()
 
@@ -310,8 +304,7 @@ async def test_a_version_whose_sources_cannot_be_read_is_unreadable(
 ) -> None:
     async with running(dsn, clock, dag("d"), dag("other")):
         pass
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE dag_version SET sources = $1 WHERE dag_id = 'd'", sources)
+    await db.execute("UPDATE dag_version SET sources = $1 WHERE dag_id = 'd'", sources)
     async with running(dsn, clock) as it:
         assert await works(it)
         with pytest.raises(Refused, match="Version 1 of DAG 'd' cannot be read"):

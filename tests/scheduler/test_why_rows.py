@@ -179,11 +179,10 @@ async def test_a_previous_run_with_a_row_of_no_task_is_one_that_cannot_be_read(d
         await it.trigger("d", "r1", logical_date=NEW_YEAR)
         await it.finish("again")
         await it.settled()
-        async with it.db.acquire() as conn:
-            await conn.execute(
-                "INSERT INTO task_instance (run_id, task_index, map_index, state) "
-                "SELECT id, 99, -1, 'success' FROM dag_run WHERE run_id = 'r1'"
-            )
+        await it.db.execute(
+            "INSERT INTO task_instance (run_id, task_index, map_index, state) "
+            "SELECT id, 99, -1, 'success' FROM dag_run WHERE run_id = 'r1'"
+        )
         await it.trigger("d", "r2", logical_date=NEW_YEAR.replace(hour=1))
         await it.settled()
 

@@ -216,8 +216,7 @@ async def reserve(it: Asked, *paths: str) -> list[str]:
     """The files that are entered, once a task has asked for these."""
     where = {"task_index": 1, "map_index": -1, "try_number": 1}
     await DatabaseServices(it.db).call(it.asking, "reserve_xcoms", json.dumps({"paths": paths, **where}))
-    async with it.db.acquire() as conn:
-        return [row["path"] for row in await conn.fetch("SELECT path FROM unreferenced_xcom ORDER BY path")]
+    return [row["path"] for row in await it.db.fetch("SELECT path FROM unreferenced_xcom ORDER BY path")]
 
 
 async def test_a_task_enters_files_of_its_own_run(it: Asked) -> None:

@@ -35,7 +35,6 @@ async def test_an_asset_reads_the_value_of_the_one_that_it_follows(dsn: str, tmp
         await scheduler.read_folder()
         assert await (await scheduler.trigger("first", run_id="r")).wait(PATIENCE) == "success"
         assert await (await scheduler.trigger("second", run_id="s")).wait(PATIENCE) == "success"
-        async with scheduler.db.acquire() as conn:
-            found = await conn.fetchval(VALUE)
+        found = await scheduler.db.fetchval(VALUE)
 
     assert json.loads(found) == 4

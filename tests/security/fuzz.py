@@ -140,12 +140,11 @@ class Sender:
 
     async def _log_in(self) -> httpx2.Response:
         """Make sure that the user exists, with the role, and ask who they are in a new session."""
-        async with self._db.acquire() as conn:
-            await conn.execute(
-                "INSERT INTO web_user (name, role) VALUES ($1, $1) "
-                "ON CONFLICT (name) DO UPDATE SET role = $1, is_disabled = false",
-                self.role,
-            )
+        await self._db.execute(
+            "INSERT INTO web_user (name, role) VALUES ($1, $1) "
+            "ON CONFLICT (name) DO UPDATE SET role = $1, is_disabled = false",
+            self.role,
+        )
         self._number += 1
         cookie = f"fuzz-{self.role}-{self._number}-{id(self)}"
         await web_sessions.start_session(

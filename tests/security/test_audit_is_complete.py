@@ -134,8 +134,7 @@ async def newest(db: Database) -> list[AuditEntry]:
 
 
 async def test_each_call_leaves_an_entry_with_who_it_was(scheduler: Scheduler, db: Database) -> None:
-    async with db.acquire() as conn:
-        waiting = await conn.fetchval("INSERT INTO request (verb, requested_by) VALUES ('pause', 'x') RETURNING id")
+    waiting = await db.fetchval("INSERT INTO request (verb, requested_by) VALUES ('pause', 'x') RETURNING id")
     app = FastAPI()
     app.mount("/flows", scheduler.web_app())
     transport = httpx2.ASGITransport(app=app)
@@ -146,8 +145,7 @@ async def test_each_call_leaves_an_entry_with_who_it_was(scheduler: Scheduler, d
             known = {entry.id for entry in await newest(db)}
             places = {name: waiting if value == "waiting" else value for name, value in call.places.items()}
             if call.kind == "alert.acknowledged":
-                async with db.acquire() as conn:
-                    places = {"number": await conn.fetchval(f"{OPEN_ALERT} RETURNING id")}
+                places = {"number": await db.fetchval(f"{OPEN_ALERT} RETURNING id")}
             path = call.path.format(**places).removeprefix("/")
             answer = await browser.request(call.method, path, json=call.body)
             assert answer.status_code in (200, 201, 202, 204, 404, 409, 422), (call, answer.text)

@@ -82,13 +82,12 @@ async def test_invented_names_and_addresses_do_not_fill_the_log(db: Database) ->
         await repeated.record_repeated(db, NewEntry(AuditKind.LOGIN_REFUSED, f"n{name}", by=by))
     assert len(await entries(db)) == repeated.MOST_OF_AN_ADDRESS + 1
 
-    async with db.acquire() as conn:
-        await conn.execute(
-            "INSERT INTO audit_repeated "
-            "SELECT n::text, now() + interval '1 hour', 0, 'k', 'w', n::text, 'o', NULL, '{}' "
-            "FROM generate_series(1, $1) AS n",
-            repeated.MOST,
-        )
+    await db.execute(
+        "INSERT INTO audit_repeated "
+        "SELECT n::text, now() + interval '1 hour', 0, 'k', 'w', n::text, 'o', NULL, '{}' "
+        "FROM generate_series(1, $1) AS n",
+        repeated.MOST,
+    )
     for number in range(50):
         by = Actor("anonymous", f"198.51.100.{number}")
         await repeated.record_repeated(db, NewEntry(AuditKind.LOGIN_REFUSED, "root", by=by))

@@ -44,8 +44,7 @@ class Stolen:
         return found
 
     async def execute(self, statement: str) -> None:
-        async with self.db.acquire() as conn:
-            await conn.execute(statement)
+        await self.db.execute(statement)
 
 
 @pytest.fixture
@@ -199,8 +198,7 @@ async def test_a_login_of_airflows_api_ends_with_any_new_password(
 
         assert (await program.get("me")).status_code == 401
     assert (await stolen.statuses())["token"] == ({401} if (who, more) == ("root", {}) else {200})
-    async with stolen.db.acquire() as conn:
-        detail = await conn.fetchval("SELECT detail::text FROM audit_log WHERE kind = 'user.password'")
+    detail = await stolen.db.fetchval("SELECT detail::text FROM audit_log WHERE kind = 'user.password'")
     assert "tokens_ended" in detail
 
 

@@ -310,9 +310,8 @@ async def test_an_author_lets_others_see_a_dag_and_nothing_else(
 ) -> None:
     ours, theirs = teams
     shared = theirs.of("etl")
-    async with db.acquire() as conn:
-        control = json.dumps({ours.of("team"): "viewer"})
-        await conn.execute("UPDATE dag SET access_control = $1::json WHERE dag_id = $2", control, shared)
+    control = json.dumps({ours.of("team"): "viewer"})
+    await db.execute("UPDATE dag SET access_control = $1::json WHERE dag_id = $2", control, shared)
 
     seen = [dag["dag_id"] for dag in (await client.send("admin", "GET", "/api/v1/dags")).json()["items"]]
     paused = await client.send("admin", "PATCH", f"/api/v1/dags/{shared}", json={"is_paused": True})

@@ -101,20 +101,17 @@ async def test_a_change_needs_the_token_of_the_session(db: Database, app: FastAP
 
 async def test_a_token_is_too_old_after_a_day(db: Database, app: FastAPI) -> None:
     token = await offer(db)
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE login_link SET expires_at = now()")
+    await db.execute("UPDATE login_link SET expires_at = now()")
 
     async with browser_of(app) as browser:
         assert (await log_in(browser, token)).status_code == 401
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM login_link") == 0
+    assert await db.fetchval("SELECT count(*) FROM login_link") == 0
 
 
 async def test_the_rows_do_not_have_the_tokens(db: Database, app: FastAPI) -> None:
     token = await offer(db)
     async with browser_of(app) as browser:
-        async with db.acquire() as conn:
-            (stored,) = await conn.fetch("SELECT token_hash FROM login_link")
+        (stored,) = await db.fetch("SELECT token_hash FROM login_link")
         assert (await log_in(browser, stored["token_hash"])).status_code == 401
         assert (await log_in(browser, token)).status_code == 200
 
@@ -130,8 +127,7 @@ async def test_the_cookie_tells_databases_of_one_machine_apart(db: Database, app
         answer = await log_in(browser, await offer(db))
         (name,) = [name for name in answer.cookies if name.startswith("aiosched_session")]
         token = answer.cookies[name]
-        async with db.acquire() as conn:
-            await conn.execute("UPDATE web_user SET created_at = created_at - interval '1 s'")
+        await db.execute("UPDATE web_user SET created_at = created_at - interval '1 s'")
         async with browser_of(app_of(db)) as elsewhere:
             other = await log_in(elsewhere, await offer(db))
 

@@ -58,8 +58,7 @@ async def seed(db: Database) -> None:
 
 async def recorded(db: Database) -> list[str]:
     """What the audit log has, and what waits to be applied: it would get an entry."""
-    async with db.acquire() as conn:
-        waiting = [row["verb"] for row in await conn.fetch("SELECT verb FROM request")]
+    waiting = [row["verb"] for row in await db.fetch("SELECT verb FROM request")]
     return [entry.kind for entry in await list_entries(db, EntrySelection(), limit=1000)] + waiting
 
 

@@ -39,8 +39,7 @@ async def running(db: Database) -> AsyncIterator[None]:
     """A scheduler whose name and host nobody is to learn."""
     conn = await db.connect()
     await add_scheduler(db, "one", locked=conn)
-    async with db.acquire() as other:
-        await other.execute("UPDATE scheduler SET hostname = $1", HOSTNAME)
+    await db.execute("UPDATE scheduler SET hostname = $1", HOSTNAME)
     yield
     await conn.close()
 

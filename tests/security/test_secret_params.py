@@ -263,6 +263,5 @@ async def test_a_new_key_encrypts_them_again(live: httpx2.AsyncClient, scheduler
 
     await SecretStore(db, Keyring(f"{new},{old}")).rotate()
 
-    async with db.acquire() as conn:
-        conf = json.loads(await conn.fetchval("SELECT conf FROM dag_run"))
+    conf = json.loads(await db.fetchval("SELECT conf FROM dag_run"))
     assert plain(unsealed(conf, lambda token: Keyring(new).decrypt(token, what="it"))) == {"password": SECRET}

@@ -135,8 +135,7 @@ async def test_the_audit_log_names_the_fields_that_changed(
     assert (await patch(v2, description="the shop")).status_code == 200
     await store.set_connections([SHOP], requested_by="cli:me", team="")  # as `connections import` does
 
-    async with db.acquire() as conn:
-        rows = await conn.fetch("SELECT args::text AS args FROM request WHERE verb = 'set_connection' ORDER BY id")
+    rows = await db.fetch("SELECT args::text AS args FROM request WHERE verb = 'set_connection' ORDER BY id")
     assert [json.loads(row["args"])["fields"] for row in rows] == [
         ["host", "password", "extra"], ["description"], ["host", "password", "extra", "description"],
     ]  # fmt: skip

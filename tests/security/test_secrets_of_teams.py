@@ -124,8 +124,7 @@ async def found_by(scheduler: Scheduler, dag_id: str) -> tuple[dict[str, str], s
         SELECT x.value FROM xcom AS x JOIN dag_run AS r ON r.id = x.run_id
          WHERE r.dag_id = $1 AND x.key = 'return_value' ORDER BY x.task_index
     """
-    async with scheduler.db.acquire() as conn:
-        plain, later = [json.loads(row["value"]) for row in await conn.fetch(query, dag_id)]
+    plain, later = [json.loads(row["value"]) for row in await scheduler.db.fetch(query, dag_id)]
     return plain, later
 
 
@@ -171,8 +170,7 @@ async def test_what_a_task_creates_belongs_to_the_team_of_its_dag(settings: Sett
         for dag_id in FOLDERS:
             await found_by(scheduler, dag_id)
 
-    async with db.acquire() as conn:
-        rows = await conn.fetch("SELECT key, team FROM variable WHERE key LIKE 'made_by%'")
+    rows = await db.fetch("SELECT key, team FROM variable WHERE key LIKE 'made_by%'")
     assert {row["key"]: row["team"] for row in rows} == {
         "made_by_alpha": "alpha",
         "made_by_beta": "beta",
@@ -193,8 +191,7 @@ async def test_a_task_changes_variables_of_its_team_only(
 ) -> None:
     """What belongs to nobody is read by all teams: who changes it gives them another value."""
     store = SecretStore(db, Keyring(new_key()))
-    async with db.acquire() as conn:
-        await conn.execute("INSERT INTO team (name) VALUES ('alpha'), ('beta')")
+    await db.execute("INSERT INTO team (name) VALUES ('alpha'), ('beta')")
     is_there = owner != "none at all"
     if is_there:
         await store.set_variables({"v": VariableValue("before")}, team=owner or "")
@@ -210,8 +207,7 @@ async def test_a_task_changes_variables_of_its_team_only(
     else:
         with pytest.raises((Refused, NotFound)):
             await change()
-    async with db.acquire() as conn:
-        rows = await conn.fetch("SELECT team, value FROM variable")
+    rows = await db.fetch("SELECT team, value FROM variable")
     texts = [store.keyring.decrypt(row["value"], what="v") for row in rows]
     if may:
         assert texts == (["after"] if way == "set" else [])
@@ -245,8 +241,7 @@ async def test_names_of_teams_in_a_backend(settings: Settings, db: Database, tmp
     async with serving(settings, "inline") as scheduler:
         for dag_id in FOLDERS:
             await (await scheduler.trigger(dag_id, run_id="r")).wait(timeout=PATIENCE)
-        async with db.acquire() as conn:
-            runs = dict(map(tuple, await conn.fetch("SELECT dag_id, id FROM dag_run")))
+        runs = dict(map(tuple, await db.fetch("SELECT dag_id, id FROM dag_run")))
 
     async def look_up(dag_id: str, name: str) -> Any:
         return json.loads(await services.call(runs[dag_id], "variable", json.dumps({"get": name})))["value"]
@@ -295,8 +290,7 @@ async def test_a_pool_of_a_team_lets_no_task_of_others_in_and_why_says_so(
             runs["alpha"] = await scheduler.trigger("alpha")
 
         query = "SELECT r.dag_id, t.state, t.reason FROM task_instance AS t JOIN dag_run AS r ON r.id = t.run_id"
-        async with db.acquire() as conn:
-            rows = {row["dag_id"]: tuple(row)[1:] for row in await conn.fetch(f"{query} WHERE r.run_id = 'r'")}
+        rows = {row["dag_id"]: tuple(row)[1:] for row in await db.fetch(f"{query} WHERE r.run_id = 'r'")}
         found = await scheduler.why("beta", "r", "uses_it")
         reason = "pool 'pool_of_alpha' belongs to another team: choose a pool that this DAG may use"
         assert rows["beta"] == rows["nobody"] == ("scheduled", reason)

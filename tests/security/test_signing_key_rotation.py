@@ -30,8 +30,7 @@ async def keys_of(db: Database, *, accepted_for: float = 12 * HOUR) -> tuple[byt
 
 async def let_pass(db: Database, seconds: float) -> None:
     """As if all keys had been made that much earlier."""
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE web_key SET signs_from = signs_from - make_interval(secs => $1)", seconds)
+    await db.execute("UPDATE web_key SET signs_from = signs_from - make_interval(secs => $1)", seconds)
 
 
 async def test_a_new_key_is_accepted_at_once_and_signs_later(db: Database) -> None:
@@ -76,8 +75,7 @@ async def test_a_key_that_has_become_known_is_refused_at_once(db: Database) -> N
 async def test_a_rotation_is_in_the_audit_log_without_the_key(db: Database) -> None:
     await rotate_signing_key(db, requested_by="ann")
 
-    async with db.acquire() as conn:
-        row = await conn.fetchrow("SELECT verb, requested_by, args::text FROM request")
+    row = await db.fetchrow("SELECT verb, requested_by, args::text FROM request")
     assert tuple(row) == ("rotate_signing_key", "ann", '{"at_once":false}')
 
 
@@ -89,8 +87,7 @@ async def test_many_rotations_at_once_make_as_many_keys_and_the_newest_signs(db:
     found = await keys_of(db)
 
     assert len(set(found)) == 3
-    async with db.acquire() as conn:
-        assert found[-1] == await conn.fetchval("SELECT key FROM web_key ORDER BY id DESC LIMIT 1")
+    assert found[-1] == await db.fetchval("SELECT key FROM web_key ORDER BY id DESC LIMIT 1")
 
 
 KEYS = [bytes([number]) * 32 for number in range(5)]

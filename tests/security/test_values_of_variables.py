@@ -35,8 +35,7 @@ def settings() -> Settings:
 @pytest.fixture
 async def store(db: Database, settings: Settings) -> SecretStore:
     found = SecretStore(db, Keyring.of(settings))
-    async with db.acquire() as conn:
-        await conn.execute("INSERT INTO team (name) VALUES ('sales')")
+    await db.execute("INSERT INTO team (name) VALUES ('sales')")
     await found.set_variables({"of_sales": VariableValue(OPEN["of_sales"])}, team="sales", requested_by="cli:ada")
     rest = {key: VariableValue(value) for key, value in OPEN.items() if key != "of_sales"}
     rest |= {
@@ -94,8 +93,7 @@ async def test_others_see_names_only(app: FastAPI, name: str) -> None:
 
 
 async def test_editors_of_a_team_see_values_of_that_team(app: FastAPI, store: SecretStore) -> None:
-    async with store.db.acquire() as conn:
-        await conn.execute("INSERT INTO team (name) VALUES ('hr')")
+    await store.db.execute("INSERT INTO team (name) VALUES ('hr')")
     await store.set_variables({"of_hr": VariableValue("salary-9")}, team="hr")
 
     found, answered = await seen_by(app, "seller")

@@ -246,8 +246,7 @@ async def test_a_finished_run_cannot_be_cancelled(live: httpx2.AsyncClient, sche
 async def test_every_action_stands_in_the_audit_log(live: httpx2.AsyncClient, scheduler: Scheduler) -> None:
     await live.patch("dags/sales", json={"is_paused": True, "reason": "too hot"})
 
-    async with scheduler.db.acquire() as conn:
-        row = await conn.fetchrow("SELECT verb, requested_by, reason FROM request")
+    row = await scheduler.db.fetchrow("SELECT verb, requested_by, reason FROM request")
     assert tuple(row) == ("pause", "api:local", "too hot")
 
 

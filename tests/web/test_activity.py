@@ -80,12 +80,11 @@ async def test_what_runs_longer_than_usual_needs_attention(db: Database, api: ht
 
 
 async def test_what_the_database_has_lost_needs_attention_for_a_week(db: Database, api: httpx2.AsyncClient) -> None:
-    async with db.acquire() as conn:
-        await conn.execute(
-            "INSERT INTO lost_span (noticed_at, lost_from, lost_to, noticed_by)"
-            " SELECT now() - ago, '2026-01-01 12:00+0', '2026-01-01 12:00:05+0', 'one'"
-            " FROM unnest(ARRAY[interval '6 days', interval '8 days']) AS ago"
-        )
+    await db.execute(
+        "INSERT INTO lost_span (noticed_at, lost_from, lost_to, noticed_by)"
+        " SELECT now() - ago, '2026-01-01 12:00+0', '2026-01-01 12:00:05+0', 'one'"
+        " FROM unnest(ARRAY[interval '6 days', interval '8 days']) AS ago"
+    )
 
     (found,) = [one for one in (await api.get("summary")).json()["attention"] if one["kind"] == "lost"]
 

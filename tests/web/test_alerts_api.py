@@ -54,10 +54,9 @@ async def test_a_wrong_rule_is_refused(api: httpx2.AsyncClient, change: Any, sta
 
 
 async def test_a_rule_of_the_settings_can_be_paused_but_not_changed(api: httpx2.AsyncClient, db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute(
-            "INSERT INTO alert_rule (name, kind, notifier, from_settings) VALUES ('s', 'run_failed', 'ops', true)"
-        )
+    await db.execute(
+        "INSERT INTO alert_rule (name, kind, notifier, from_settings) VALUES ('s', 'run_failed', 'ops', true)"
+    )
 
     for answer in (await api.put("alert-rules/s", json=RULE), await api.delete("alert-rules/s")):
         assert answer.status_code == 409

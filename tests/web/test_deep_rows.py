@@ -56,8 +56,7 @@ async def test_every_page_answers(api: httpx2.AsyncClient, db: Database, value: 
 
 async def test_a_value_that_is_too_deep_is_replaced_by_a_note(api: httpx2.AsyncClient, db: Database) -> None:
     run = await add_run(db, "sales", await add_dag(db, "sales"), "r")
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE dag_run SET conf = $1 WHERE id = $2", DEEP, run)
+    await db.execute("UPDATE dag_run SET conf = $1 WHERE id = $2", DEEP, run)
 
     shown = (await api.get("dags/sales/runs/r")).json()
 

@@ -171,14 +171,12 @@ async def test_open_pages_are_told_words_of_a_newer_version(db: Database) -> Non
     await seed(db)
     await make_foreign(db, CHANGES["unknown words"])
     hub = Hub(db)
-    async with db.acquire() as conn:
-        run = await conn.fetchval("SELECT id FROM dag_run WHERE dag_id = $1", DAG)
+    run = await db.fetchval("SELECT id FROM dag_run WHERE dag_id = $1", DAG)
     stream = hub.stream(frozenset([run]), None)
     assert await anext(stream) == b"retry: 2000\n\n"
     await hub.listening.wait()
 
-    async with db.acquire() as conn:
-        await publish_runs(conn, [run])
+    await publish_runs(db, [run])
     told: dict[str, dict[str, Any]] = {}
     while not {"run", "task"} <= told.keys():
         data = (await anext(stream)).decode().partition("data: ")[2]

@@ -85,18 +85,16 @@ async def test_an_argument_of_megabytes_is_refused(scheduler: Scheduler) -> None
 
 
 async def test_a_request_that_is_in_the_inbox_already_is_refused_by_the_owner(scheduler: Scheduler) -> None:
-    async with scheduler.db.acquire() as conn:
-        document = json.dumps({"conf": {"n": 2**70}})
-        number = await conn.fetchval(
-            "INSERT INTO request (partition, dag_id, verb, args, requested_by)"
-            " SELECT partition, dag_id, 'trigger', $1, 'a hand' FROM dag WHERE dag_id = 'sales' RETURNING id",
-            document,
-        )
+    document = json.dumps({"conf": {"n": 2**70}})
+    number = await scheduler.db.fetchval(
+        "INSERT INTO request (partition, dag_id, verb, args, requested_by)"
+        " SELECT partition, dag_id, 'trigger', $1, 'a hand' FROM dag WHERE dag_id = 'sales' RETURNING id",
+        document,
+    )
 
     run = await scheduler.trigger("sales")
     assert await run.wait() == "success"
 
-    async with scheduler.db.acquire() as conn:
-        row = await conn.fetchrow("SELECT state, result FROM request WHERE id = $1", number)
+    row = await scheduler.db.fetchrow("SELECT state, result FROM request WHERE id = $1", number)
     assert row["state"] == "refused"
     assert "integer of more than 64 bits" in row["result"]

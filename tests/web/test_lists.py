@@ -232,8 +232,7 @@ async def test_home_counts_every_run_that_failed_and_its_link_leads_to_as_many(
     db: Database, api: httpx2.AsyncClient
 ) -> None:
     version = await add_dag(db, "sales")
-    async with db.acquire() as conn:
-        await conn.execute(FAILED, version)
+    await db.execute(FAILED, version)
 
     counts = (await api.get("summary")).json()["counts"]
     day = (datetime.now(UTC) - timedelta(days=1)).isoformat().replace("+00:00", "Z")

@@ -63,8 +63,7 @@ async def opened(hub: Hub, *runs: int, last: str | None = None) -> Page:
 
 
 async def changed(db: Database, *runs: int) -> None:
-    async with db.acquire() as conn:
-        await run_changes.publish_runs(conn, runs)
+    await run_changes.publish_runs(db, runs)
 
 
 async def test_a_changed_run_is_told_with_its_new_columns(db: Database, hub: Hub) -> None:
@@ -85,12 +84,10 @@ async def test_instances_are_told_to_those_who_watch_their_run_and_only_what_cha
 
     await changed(db, run)
     first = await page.until("task")
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE task_instance SET state = 'failed' WHERE task_index = 1")
+    await db.execute("UPDATE task_instance SET state = 'failed' WHERE task_index = 1")
     await changed(db, run)
     second = await page.until("task")
-    async with db.acquire() as conn:
-        await inbox.notify(conn, "pools", ())
+    await inbox.notify(db, "pools", ())
     heard = [(await other.message())["kind"] for _ in range(3)]
 
     assert [task["state"] for task in first["tasks"]] == ["success", "running"]
@@ -105,14 +102,12 @@ async def test_the_fleet_is_told_when_a_scheduler_comes_and_when_it_is_dead(
 ) -> None:
     monkeypatch.setattr(live, "POLL_INTERVAL", 0.01)
     page = await opened(hub)
-    async with db.acquire() as conn:
-        await inbox.notify(conn, "pools", ())
+    await inbox.notify(db, "pools", ())
     await page.until("pool")  # the first look is over
 
     incarnation = await add_scheduler(db, "one")
     came = await page.until("scheduler")
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE scheduler SET lease_expires_at = now() WHERE incarnation = $1", incarnation)
+    await db.execute("UPDATE scheduler SET lease_expires_at = now() WHERE incarnation = $1", incarnation)
     died = await page.until("scheduler")
 
     assert came == died == {"kind": "scheduler"}
@@ -141,12 +136,10 @@ async def test_instances_of_a_mapped_task_are_told_with_all_of_their_counts(db: 
     await changed(db, run)
     await page.until("task")
 
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE task_instance SET state = 'success' WHERE run_id = $1 AND map_index = 0", run)
+    await db.execute("UPDATE task_instance SET state = 'success' WHERE run_id = $1 AND map_index = 0", run)
     await changed(db, run)
     one_ended = await page.until("task")
-    async with db.acquire() as conn:
-        await conn.execute("DELETE FROM task_instance WHERE run_id = $1", run)
+    await db.execute("DELETE FROM task_instance WHERE run_id = $1", run)
     await changed(db, run)
     all_gone = await page.until("task")
 
@@ -173,8 +166,7 @@ async def test_counts_are_not_told_where_not_all_instances_are_read(
 async def test_news_to_schedulers_are_told_to_browsers(db: Database, hub: Hub, news: str, kind: str) -> None:
     page = await opened(hub)
 
-    async with db.acquire() as conn:
-        await inbox.notify(conn, news, (1,))
+    await inbox.notify(db, news, (1,))
 
     assert (await page.until(kind)) == {"kind": kind}
 
@@ -268,8 +260,7 @@ async def test_a_dag_that_goes_into_quarantine_or_is_tried_again_is_told(
 
     await quarantine(db, "bad")
     into = await page.until("dag")
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE dag_quarantine SET tried_at = now() WHERE dag_id = 'bad'")
+    await db.execute("UPDATE dag_quarantine SET tried_at = now() WHERE dag_id = 'bad'")
     out = await page.until("dag")
 
     assert into == out == {"kind": "dag", "dag_id": "bad"}
@@ -288,8 +279,7 @@ async def hears_again(page: Page, db: Database) -> None:
     """The page is told of what happens from now on."""
     async with asyncio.timeout(PATIENCE):
         assert await page.message() == {"kind": "reset"}  # what it has missed
-        async with db.acquire() as conn:
-            await inbox.notify(conn, "pools", ())
+        await inbox.notify(db, "pools", ())
         await page.until("pool")
 
 
@@ -311,11 +301,10 @@ async def hang() -> None:
 
 async def lose(db: Database) -> None:
     """End the connection that listens, from outside."""
-    async with db.acquire() as conn:
-        await conn.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name = 'aiosched live changes'"
-        )
+    await db.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'aiosched live changes'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -375,8 +364,7 @@ async def test_nothing_that_hangs_keeps_changes_from_being_heard_again(
 @pytest.mark.usefixtures("soon")
 async def test_a_database_that_is_closed_for_maintenance_is_heard_again(db: Database, hub: Hub, server: Server) -> None:
     page = await opened(hub)
-    async with db.acquire() as conn:
-        name = await conn.fetchval("SELECT current_database()")
+    name = await db.fetchval("SELECT current_database()")
     beside = await server.create(TEMPLATE)
     admin = await asyncpg.connect(beside)
     try:
@@ -391,8 +379,7 @@ async def test_a_database_that_is_closed_for_maintenance_is_heard_again(db: Data
 
     async with asyncio.timeout(PATIENCE):
         await hub.listening.wait()
-        async with db.acquire() as conn:
-            await inbox.notify(conn, "pools", ())
+        await inbox.notify(db, "pools", ())
         assert (await refused)["kind"] == "pool"
 
 

@@ -178,8 +178,7 @@ async def test_a_session_ends_by_itself(
 ) -> None:
     monkeypatch.setattr("aiosched.web.auth.accounts.REMEMBERED_SECONDS", 0.0)
     await log_in(browser, "viewer")
-    async with db.acquire() as conn:
-        await conn.execute(f"UPDATE web_session SET {change}")
+    await db.execute(f"UPDATE web_session SET {change}")
 
     assert (await browser.get("me")).status_code == status
     assert (await browser.get("me")).status_code == status
@@ -223,12 +222,10 @@ async def test_nobody_sees_or_ends_sessions_of_others_but_administrators(
 
 async def test_a_session_that_begins_removes_what_is_over(db: Database, browser: httpx2.AsyncClient) -> None:
     await log_in(browser, "viewer")
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE web_session SET expires_at = now()")
+    await db.execute("UPDATE web_session SET expires_at = now()")
     await log_in(browser, "viewer")
 
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM web_session") == 1
+    assert await db.fetchval("SELECT count(*) FROM web_session") == 1
 
 
 async def test_a_stream_ends_when_its_user_is_disabled(
@@ -285,8 +282,7 @@ async def test_tokens_of_people_of_a_provider_end_without_a_login(db: Database, 
     await accounts.create_token(db, "ann", "ci", hash_token(token), "operator", None)
     headers = {"Authorization": f"Bearer {token}"}
     before = await browser.get("me", headers=headers)
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE web_user SET last_login_at = now() - interval '31 days'")
+    await db.execute("UPDATE web_user SET last_login_at = now() - interval '31 days'")
 
     assert (before.status_code, (await browser.get("me", headers=headers)).status_code) == (200, 401)
 
@@ -315,8 +311,7 @@ async def test_a_revoked_or_expired_token_is_refused(db: Database, browser: http
     await log_in(browser, "viewer")
     made = (await browser.post("tokens", json={"label": "ci"})).json()
     old = (await browser.post("tokens", json={"label": "old"})).json()
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE api_token SET expires_at = now() WHERE id = $1", old["facts"]["id"])
+    await db.execute("UPDATE api_token SET expires_at = now() WHERE id = $1", old["facts"]["id"])
     gone = await browser.delete(f"tokens/{made['facts']['id']}")
     browser.cookies.clear()
 

@@ -84,10 +84,8 @@ async def test_an_untrusted_proxy_is_suspected(guarded: FastAPI, caplog: pytest.
 async def test_what_failed_long_ago_is_forgotten(db: Database, browser: httpx2.AsyncClient) -> None:
     for _ in range(6):
         await log_in(browser, "viewer", "guess")
-    async with db.acquire() as conn:
-        past = "now() - interval '25 hours'"
-        await conn.execute(f"UPDATE login_failure SET last_at = {past}, until = {past}")
+    past = "now() - interval '25 hours'"
+    await db.execute(f"UPDATE login_failure SET last_at = {past}, until = {past}")
 
     assert (await log_in(browser, "operator", "guess")).status_code == 401
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT max(failures) FROM login_failure") == 1
+    assert await db.fetchval("SELECT max(failures) FROM login_failure") == 1

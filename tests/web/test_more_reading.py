@@ -72,8 +72,7 @@ async def test_a_version_that_cannot_be_read_hides_the_others_from_nobody(
     await add_task(db, run, 1, "scheduled", scheduled_at=NOON)
     run = await add_run(db, "newer", await add_dag(db, "newer", tasks=HEAVY), "n", logical_date=NOON)
     await add_task(db, run, 1, "scheduled", scheduled_at=NOON)
-    async with db.acquire() as conn:
-        await conn.execute(f"UPDATE dag_version SET spec = ({broken})::json WHERE dag_id = 'newer'")
+    await db.execute(f"UPDATE dag_version SET spec = ({broken})::json WHERE dag_id = 'newer'")
 
     assert await names(api) == ([], ["r.b-1"], None)
 
@@ -228,12 +227,11 @@ def test_a_quantile_lies_inside_its_bucket(buckets: tuple[int, ...], share: floa
 async def test_the_summary_names_each_scheduler(db: Database, api: httpx2.AsyncClient) -> None:
     one = await add_scheduler(db, "one")
     await add_scheduler(db, "silent")
-    async with db.acquire() as conn:
-        await conn.execute(
-            "UPDATE scheduler SET figures = $2, started_at = now() - interval '100 s' WHERE incarnation = $1",
-            one,
-            '{"histograms": {"journal_commit": {"count": 200, "sum": 9, "bounds": [1.0], "buckets": [200, 0]}}}',
-        )
+    await db.execute(
+        "UPDATE scheduler SET figures = $2, started_at = now() - interval '100 s' WHERE incarnation = $1",
+        one,
+        '{"histograms": {"journal_commit": {"count": 200, "sum": 9, "bounds": [1.0], "buckets": [200, 0]}}}',
+    )
 
     (found,) = (await api.get("metrics/summary")).json()["schedulers"]
 
@@ -281,8 +279,7 @@ async def test_what_changes_rarely_is_sent_once(db: Database, api: httpx2.AsyncC
 async def test_a_change_has_another_tag(db: Database, api: httpx2.AsyncClient) -> None:
     await add_dag(db, "sales")
     tag = (await api.get("dags/sales")).headers["etag"]
-    async with db.acquire() as conn:
-        await conn.execute("UPDATE dag SET is_paused = true")
+    await db.execute("UPDATE dag SET is_paused = true")
 
     answer = await api.get("dags/sales", headers={"If-None-Match": tag})
 

@@ -83,8 +83,7 @@ async def test_a_stored_pool_that_is_named_as_a_page_of_another_can_be_deleted(
     db: Database, api: httpx2.AsyncClient
 ) -> None:
     refused = await api.put(at("pools", "a/queue"), json={"slots": 2})
-    async with db.acquire() as conn:
-        await conn.execute("INSERT INTO pool (name, slots) VALUES ('a/queue', 1)")
+    await db.execute("INSERT INTO pool (name, slots) VALUES ('a/queue', 1)")
 
     assert (refused.status_code, refused.json()["code"]) == (409, "refused")
     assert (await api.put(at("pools", "a/queue"), json={"slots": 2})).status_code == 200

@@ -113,8 +113,7 @@ async def test_what_a_scheduler_says_of_its_machine_degrades_the_schedulers_and_
 
 
 async def test_a_schema_that_is_missing_is_told(db: Database, probe: httpx2.AsyncClient) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("DELETE FROM alembic_version")
+    await db.execute("DELETE FROM alembic_version")
 
     answer = await probe.get("health")
 
@@ -150,9 +149,8 @@ async def test_the_metrics_of_a_fleet_are_in_one_answer(
 
     async with Scheduler(dsn=dsn, dags=[dag], name="one") as scheduler:
         await (await scheduler.trigger("pinging")).wait()
-        async with scheduler.db.acquire() as conn:
-            figures = msgspec.json.encode(scheduler.figures()).decode()
-            await conn.execute("UPDATE scheduler SET figures = $1", figures)
+        figures = msgspec.json.encode(scheduler.figures()).decode()
+        await scheduler.db.execute("UPDATE scheduler SET figures = $1", figures)
         text = (await probe.get("metrics")).text
 
     families = {family.name: family for family in text_string_to_metric_families(text)}

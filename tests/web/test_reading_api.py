@@ -442,8 +442,7 @@ async def test_five_hundred_large_modules_are_compared_up_to_a_limit(db: Databas
 @pytest.mark.parametrize("place", ["versions/1", "versions/1/diff/1", "tasks", "graph", "grid", "runs/r/tasks/a"])
 async def test_a_version_that_cannot_be_read_is_named(db: Database, api: httpx2.AsyncClient, place: str) -> None:
     await add_run(db, "sales", await add_dag(db, "sales"), "r", logical_date=NOON)
-    async with db.acquire() as conn:
-        await conn.execute("""UPDATE dag_version SET spec = '{"timetable": {"kind": "lunar"}}'""")
+    await db.execute("""UPDATE dag_version SET spec = '{"timetable": {"kind": "lunar"}}'""")
 
     answer = await api.get(f"dags/sales/{place}")
 

@@ -36,5 +36,4 @@ async def test_nobody_renders_without_a_scheduler(db: Database, api: httpx2.Asyn
 
     assert (answer.status_code, answer.json()["code"]) == (503, "no-scheduler")
     assert "aiosched serve" in answer.json()["detail"]
-    async with db.acquire() as conn:
-        assert await conn.fetchval("SELECT count(*) FROM request") == 0
+    assert await db.fetchval("SELECT count(*) FROM request") == 0

@@ -242,8 +242,7 @@ async def test_what_is_not_there_yet_is_asked_of_the_primary(site: Site, rows: P
 
 
 async def add_version(site: Site) -> int:
-    async with site.db.acquire() as conn:
-        return int(await conn.fetchval("SELECT version_id FROM dag_run WHERE dag_id = $1 LIMIT 1", DAG))
+    return int(await site.db.fetchval("SELECT version_id FROM dag_run WHERE dag_id = $1 LIMIT 1", DAG))
 
 
 async def test_a_page_that_reads_because_of_a_patch_sees_what_the_patch_is_about(site: Site, rows: Pair) -> None:
@@ -265,8 +264,7 @@ async def test_a_page_that_reads_because_of_a_patch_sees_what_the_patch_is_about
 
     await until_told("reset")  # whoever has read before the changes were heard
     begun = positions[-1]
-    async with site.db.acquire() as conn:
-        run = await conn.fetchval("UPDATE dag_run SET note = 'old' WHERE run_id = $1 RETURNING id", RUN)
+    run = await site.db.fetchval("UPDATE dag_run SET note = 'old' WHERE run_id = $1 RETURNING id", RUN)
     await rows.hold_replay()
 
     async with site.db.acquire() as conn:
@@ -384,9 +382,8 @@ async def test_a_question_that_what_is_replayed_has_cancelled_is_asked_of_the_pr
 
     @app.get("/slow")
     async def slow(client: TheRequestClient) -> str:
-        async with client.db.acquire() as conn:
-            where = "CASE WHEN pg_is_in_recovery() THEN pg_sleep(600)::text ELSE 'of the primary' END"
-            return str(await conn.fetchval(f"SELECT {where} FROM (SELECT count(*) FROM variable) AS v"))
+        where = "CASE WHEN pg_is_in_recovery() THEN pg_sleep(600)::text ELSE 'of the primary' END"
+        return str(await client.db.fetchval(f"SELECT {where} FROM (SELECT count(*) FROM variable) AS v"))
 
     await site.standby.execute("ALTER SYSTEM SET max_standby_streaming_delay = 0")
     await site.standby.execute("SELECT pg_reload_conf()")
@@ -422,8 +419,7 @@ async def trouble_of(site: Site, dsn: str) -> str:
 async def test_an_address_that_leads_elsewhere_is_not_read_and_the_reason_names_the_setting(
     site: Site, rows: Pair, dsn: str
 ) -> None:
-    async with site.db.acquire() as conn:
-        await conn.execute("CREATE DATABASE other")
+    await site.db.execute("CREATE DATABASE other")
     await rows.catch_up()
 
     assert "another database of that server. Correct database.read_dsn" in await trouble_of(
@@ -444,8 +440,7 @@ async def test_the_primary_may_be_its_own_replica_and_nothing_is_written_there(s
 
     for db in (watch.replica, site.watch.replica):
         with pytest.raises((asyncpg.ReadOnlySQLTransactionError, DatabaseError)):
-            async with db.acquire() as conn:
-                await conn.execute("DELETE FROM variable")
+            await db.execute("DELETE FROM variable")
         async with db.for_query() as query:
             raw = (await query.get_raw_connection()).driver_connection
             assert await raw.fetchval("SHOW transaction_read_only") == "on"
@@ -506,8 +501,7 @@ async def test_what_a_page_has_missed_while_nobody_listened_is_read_again_and_no
 
 
 async def test_any_user_may_be_that_of_a_web_server(site: Site, rows: Pair) -> None:
-    async with site.db.acquire() as conn:
-        await conn.execute("CREATE ROLE plain LOGIN PASSWORD 'word' IN ROLE pg_read_all_data")
+    await site.db.execute("CREATE ROLE plain LOGIN PASSWORD 'word' IN ROLE pg_read_all_data")
     await rows.catch_up()
     dsns = [server.dsn(user="plain", password="word") for server in (rows.primary, rows.standby)]
     async with await Database.open(dsns[0], application_name="web") as db:

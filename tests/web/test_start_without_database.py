@@ -108,12 +108,10 @@ async def test_what_an_administrator_has_done_is_said_and_waited_for(dsn: str, s
 
 
 async def test_a_schema_that_is_missing_is_said_until_somebody_migrates(dsn: str, db: Database) -> None:
-    async with db.acquire() as conn:
-        await conn.execute("DELETE FROM alembic_version")
+    await db.execute("DELETE FROM alembic_version")
     async with starting(dsn) as site:
         await site.refuses("aiosched db migrate")
-        async with db.acquire() as conn:
-            await conn.execute(f"INSERT INTO alembic_version VALUES ('{HEAD}')")
+        await db.execute(f"INSERT INTO alembic_version VALUES ('{HEAD}')")
         await site.is_well()
 
 

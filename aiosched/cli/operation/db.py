@@ -432,8 +432,7 @@ def _note(dsn: str | None, what: str, **detail: Any) -> None:
     from aiosched.db.audit.entries import record
 
     async def work(db: Database) -> None:
-        async with db.acquire() as conn:
-            await record(conn, AuditKind.DATABASE_CHANGED, what, **detail)
+        await record(db, AuditKind.DATABASE_CHANGED, what, **detail)
 
     with_database(dsn, work)
 

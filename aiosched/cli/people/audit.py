@@ -110,8 +110,7 @@ def export(
     chosen = {name: value for name, value in asdict(selection).items() if value is not None}
 
     async def work(db: Database) -> None:
-        async with db.acquire() as conn:
-            await record(conn, kinds.AuditKind.AUDIT_EXPORTED, format=format.value, after=after, selection=chosen)
+        await record(db, kinds.AuditKind.AUDIT_EXPORTED, format=format.value, after=after, selection=chosen)
         async for entry in all_entries(db, await entries_meant(db, selection), after=after):
             write(msgspec.json.encode(entry).decode())
 

@@ -261,8 +261,7 @@ class SchedulerGroup:
         silent = [peer.incarnation for peer, done in zip(self._peers, announced, strict=True) if not done]
         for incarnation in silent:
             if incarnation is not None:
-                async with self._scheduler.db.acquire() as conn:
-                    await set_draining(conn, incarnation)
+                await set_draining(self._scheduler.db, incarnation)
 
     def running_attempts(self) -> Sequence[RunningAttempt]:
         found = [*self._scheduler.running_attempts()]

@@ -246,8 +246,7 @@ async def list_asset_events(
     """The events of an asset, newest first; the source of one is null, too, if its DAG cannot be seen."""
     before = decode_cursor(cursor, tuple[datetime, int])
     await asset_queries.get_asset(request_client.db, name, now=request_client.clock.now(), seen=visible.dags)
-    async with request_client.db.acquire() as conn:
-        rows = await asset_queries.events_of(conn, name=name, before=before, limit=limit + 1)
+    rows = await asset_queries.events_of(request_client.db, name=name, before=before, limit=limit + 1)
     shown = [row if visible.sees(row.dag_id) else replace(row, **_NO_SOURCE) for row in reversed(rows)]
     return page_of(AssetEventResource, shown, limit, lambda row: (row.timestamp, row.id))
 

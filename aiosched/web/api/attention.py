@@ -83,8 +83,7 @@ def of_schedulers(found: health.Health, visible: Visible) -> Iterator[Attention]
 
 async def of_lost_commits(request_client: RequestClient) -> list[Attention]:
     """What the database has lost lately; it concerns everybody."""
-    async with request_client.db.acquire() as conn:
-        spans = await recent_spans(conn)
+    spans = await recent_spans(request_client.db)
     return [Attention(kind="lost", words=f"the database went back: {span}", since=span.noticed_at) for span in spans]
 
 
@@ -175,8 +174,7 @@ def _import_errors(rows: Sequence[ImportErrorRow]) -> Iterator[Attention]:
 async def _failures(db: Database, failed: Sequence[DagProblem]) -> list[Attention]:
     """The DAGs whose newest run failed: those with the same error together, latest first."""
     runs = {(one.dag_id, one.run_id): one for one in failed if one.run_id is not None}
-    async with db.acquire() as conn:
-        tasks = await failed_tasks(conn, runs.keys())
+    tasks = await failed_tasks(db, runs.keys())
     known = [tasks[run].first for run in runs if run in tasks and tasks[run].first.reason]
     found = []
     for group in group_errors(known, most=_MOST):

@@ -180,8 +180,7 @@ async def get_dag(request_client: TheRequestClient, dag_id: Name) -> DagDetails:
         found["quarantine"]["traceback"] = await quarantine_traceback(request_client.db, dag_id)
     found["import_error"] = None
     if found["has_import_errors"] and found["file"] is not None:
-        async with request_client.db.acquire() as conn:
-            found["import_error"] = await import_error(conn, found["file"])
+        found["import_error"] = await import_error(request_client.db, found["file"])
     return DagDetails.model_validate(found)
 
 

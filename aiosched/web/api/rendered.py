@@ -48,9 +48,8 @@ async def rendered(request_client: ThePrimary, place: ThePlace, try_number: TryN
     key = AttemptKey(place.run.key, place.task.task_index, place.task.map_index, number)
     fields = (await find_rendered(request_client.db, [key])).get(key)
     if fields is not None:
-        async with request_client.db.acquire() as conn:
-            about = f"{place.run.run_id} {place.task.task_id}"
-            await record(conn, AuditKind.FIELDS_RENDERED, about, dag_id=place.run.dag_id)
+        about = f"{place.run.run_id} {place.task.task_id}"
+        await record(request_client.db, AuditKind.FIELDS_RENDERED, about, dag_id=place.run.dag_id)
     return Rendered(fields=fields, try_number=number)
 
 

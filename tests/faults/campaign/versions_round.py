@@ -128,8 +128,7 @@ async def _kill(fleet: Fleet, size: Size, counts: dict[str, int]) -> None:
 
 
 async def _judge(fleet: Fleet, folder: Path, visitors: list[Visitor], result: Result) -> None:
-    async with fleet.db.acquire() as conn:
-        failed = [row[0] for row in await conn.fetch(FAILED)]
+    failed = [row[0] for row in await fleet.db.fetch(FAILED)]
     result.violations += [Violation("every_run_succeeds", run) for run in failed]
     result.violations += [Violation("one_beginning_for_a_try", what) for what in twice(folder)]
     for visitor in visitors:

@@ -94,9 +94,8 @@ async def export_audit(
     limit: Annotated[int, Query(ge=1, le=1_000_000, description="maximum number of entries")] = 100_000,
 ) -> StreamingResponse:
     """Entries of the audit log, oldest first, one JSON object a line. Ask again with `after` for those that follow."""
-    async with request_client.db.acquire() as conn:
-        chosen = {name: str(value) for name, value in asdict(selection).items() if value is not None}
-        await record(conn, AuditKind.AUDIT_EXPORTED, after=after, limit=limit, selection=chosen)
+    chosen = {name: str(value) for name, value in asdict(selection).items() if value is not None}
+    await record(request_client.db, AuditKind.AUDIT_EXPORTED, after=after, limit=limit, selection=chosen)
     return StreamingResponse(_lines(request_client, selection, after, limit), media_type=_LINES)
 
 
