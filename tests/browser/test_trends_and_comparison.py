@@ -33,7 +33,7 @@ async def test_a_run_is_compared_with_the_one_before_it_and_another(service: Ser
     await service.run("choices", "success", "first-of-two", {"days": 3}, "2031-01-01T00:00:00Z")
     await service.run("choices", "success", "second-of-two", {"days": 9}, "2031-01-02T00:00:00Z")
     page = await tab.open("/dags/choices/runs/second-of-two?tab=compare")
-    await expect(page.get_by_title("first-of-two")).to_be_visible()
+    await expect(page.get_by_title("first-of-two", exact=True)).to_be_visible()
     await expect(page.get_by_role("row").filter(has_text="days")).to_contain_text("39")
     await expect(page.get_by_role("row").filter(has_text="show")).to_contain_text("success")
 
@@ -42,7 +42,7 @@ async def test_a_run_is_compared_with_the_one_before_it_and_another(service: Ser
     await tab.looks_well("compare")
     await page.get_by_label("Compare with").select_option("day-090")
     await expect(page).to_have_url(re.compile("other=day-090"))
-    await expect(page.get_by_title("day-090")).to_be_visible()
+    await expect(page.get_by_title("day-090", exact=True)).to_be_visible()
 
 
 async def test_what_failed_in_a_run_is_run_again_by_its_own_button(service: Service, tab: Tab) -> None:
