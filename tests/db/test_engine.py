@@ -23,20 +23,24 @@ NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 async def test_a_transaction_is_committed_at_its_end(db: Database) -> None:
-    await db.execute("INSERT INTO pool (name, slots) VALUES ('etl', 4)")
+    async with db.transaction() as conn:
+        await conn.execute("INSERT INTO pool (name, slots) VALUES ('etl', 4)")
 
-    assert await db.fetchval("SELECT slots FROM pool WHERE name = 'etl'") == 4
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT slots FROM pool WHERE name = 'etl'") == 4
 
 
 async def test_a_transaction_that_fails_leaves_nothing(db: Database) -> None:
     async def fail_half_way() -> None:
-        await db.execute("INSERT INTO pool (name, slots) VALUES ('etl', 4)")
-        raise LookupError
+        async with db.transaction() as conn:
+            await conn.execute("INSERT INTO pool (name, slots) VALUES ('etl', 4)")
+            raise LookupError
 
     with pytest.raises(LookupError):
         await fail_half_way()
 
-    assert await db.fetchval("SELECT count(*) FROM pool WHERE name = 'etl'") == 0
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT count(*) FROM pool WHERE name = 'etl'") == 0
 
 
 @pytest.mark.parametrize("query", ["SELECT $1::int + 41", "SELECT '{1}'::shades[], $1::int"])
@@ -78,14 +82,16 @@ async def test_a_connection_that_is_ended_between_two_steps_of_a_statement_is_a_
 
 
 async def test_json_is_text_both_ways(db: Database) -> None:
-    assert await db.fetchval("SELECT $1::json", '{"a": 1}') == '{"a": 1}'
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT $1::json", '{"a": 1}') == '{"a": 1}'
 
 
 async def test_a_session_is_in_utc_and_says_who_it_is(db: Database) -> None:
-    row = await db.fetchrow(
-        "SELECT current_setting('timezone') AS zone, current_setting('application_name') AS name,"
-        " current_setting('jit') AS jit, '2026-01-01 00:00+02'::timestamptz AS instant"
-    )
+    async with db.acquire() as conn:
+        row = await conn.fetchrow(
+            "SELECT current_setting('timezone') AS zone, current_setting('application_name') AS name,"
+            " current_setting('jit') AS jit, '2026-01-01 00:00+02'::timestamptz AS instant"
+        )
 
     assert (row["zone"], row["name"], row["jit"]) == ("UTC", "test", "off")
     assert row["instant"] == datetime(2025, 12, 31, 22, tzinfo=UTC)
@@ -173,7 +179,8 @@ async def test_a_pool_keeps_to_its_size(dsn: str) -> None:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.01), db.acquire():
                     pass
-        assert await db.fetchval("SELECT 1") == 1
+        async with db.acquire() as conn:
+            assert await conn.fetchval("SELECT 1") == 1
 
 
 async def test_a_statement_works_again_after_the_server_cut_the_connection(db: Database) -> None:
@@ -186,7 +193,8 @@ async def test_a_statement_works_again_after_the_server_cut_the_connection(db: D
     await killer.close()
     await closed.wait()
 
-    assert await db.fetchval("SELECT 1") == 1
+    async with db.acquire() as conn:
+        assert await conn.fetchval("SELECT 1") == 1
 
 
 async def test_a_query_works_again_after_the_server_cut_the_connection(db: Database) -> None:
@@ -196,7 +204,8 @@ async def test_a_query_works_again_after_the_server_cut_the_connection(db: Datab
         raw = await conn.get_raw_connection()
         assert raw.driver_connection is not None
         raw.driver_connection.add_termination_listener(lambda _: closed.set())
-    await db.execute("SELECT pg_terminate_backend($1, 5000)", pid)
+    async with db.acquire() as killer:
+        await killer.execute("SELECT pg_terminate_backend($1, 5000)", pid)
     await closed.wait()
 
     async with db.engine.connect() as conn:
