@@ -18,7 +18,7 @@ import signal
 from collections.abc import Sequence
 from typing import NoReturn
 
-from aiosched.cli.streams import put_right
+from aiosched.cli.streams import make_usable
 
 __all__ = ["main"]
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports ends it without a traceback
-    put_right()
+    make_usable()
     from aiosched.cli.app import app, run
 
     if before is signal.default_int_handler:

@@ -18,7 +18,7 @@ _STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 _AS_JSON: Final = "aiosched.as_json"
 
 
-def put_right() -> None:
+def make_usable() -> None:
     """Open closed standard streams, notice the end of children, write letters that the output's encoding lacks."""
     for number, (name, mode) in enumerate(_STREAMS):
         if _is_closed(number):

@@ -46,7 +46,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._due: float | None = None  # when what is arriving has to be there, by the loop's clock
         self._timer: asyncio.TimerHandle | None = None
         self._is_head = True  # what comes next
-        self._bare = 0  # bytes that have come of a head that is not complete, or between those of a body
+        self._overhead = 0  # bytes that have come of a head that is not complete, or between those of a body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Of asyncio."""
@@ -60,9 +60,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Of asyncio."""
-        self._bare += len(data)
+        self._overhead += len(data)
         super().data_received(data)
-        if self._bare > (MOST_UNREAD if self._is_unread else MOST_HEAD):
+        if self._overhead > (MOST_UNREAD if self._is_unread else MOST_HEAD):
             if self._is_head:
                 self.send_400_response("The head of the request is too long.")
             else:
@@ -89,18 +89,18 @@ class BoundedProtocol(HttpToolsProtocol):
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > MOST_HEAD or len(self.pipeline) >= MOST_WAITING:
             raise TooMuch
-        self._is_head, self._bare = False, 0
+        self._is_head, self._overhead = False, 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Of the parser."""
         if not self._is_unread:
-            self._bare = max(0, self._bare - _FRAME * len(body))
+            self._overhead = max(0, self._overhead - _FRAME * len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Of the parser."""
-        self._is_head, self._bare = True, 0
+        self._is_head, self._overhead = True, 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
