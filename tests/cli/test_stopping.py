@@ -109,6 +109,20 @@ async def test_a_second_request_ends_what_runs_at_once(capsys: pytest.CaptureFix
     assert "ending 1 task: TERM now, KILL in 5.0 s" in capsys.readouterr().err
 
 
+async def test_a_second_request_that_finds_nothing_running_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """As two terminals of `docker compose up` send it: nobody's task was ended, so that is a clean end."""
+    scheduler, requests = FakeScheduler(), StopRequests()
+    requests.ask()
+
+    ending = asyncio.ensure_future(end(scheduler, requests, grace=30))
+    await settle()
+    requests.ask()
+
+    assert await ending is True
+    assert scheduler.calls == [("drain", 30), ("stop", 0.0)]
+    assert capsys.readouterr().err == ""
+
+
 async def test_the_third_request_exits_with_130() -> None:
     codes: list[int] = []
     requests = StopRequests(exit_now=codes.append)

@@ -258,7 +258,6 @@ def test_the_lines_of_the_readme_bring_a_fleet_that_stops_cleanly(project: Proje
     project.run_dag()
     first: subprocess.Popen[str] = project.first  # type: ignore[attr-defined]
     first.send_signal(signal.SIGINT)
-    second.send_signal(signal.SIGINT)
     first.wait(PATIENCE)
     second.wait(PATIENCE)
 

@@ -92,11 +92,13 @@ async def end(scheduler: Stoppable, requests: StopRequests, *, grace: float) -> 
         await scheduler.stop(0.0)
         return not left
     left = scheduler.running_attempts()
-    _say(f"ending {counted(len(left), 'task')}: TERM now, KILL in {duration(_SECOND_GRACE)}; once more exits at once")
+    if left:
+        number = counted(len(left), "task")
+        _say(f"ending {number}: TERM now, KILL in {duration(_SECOND_GRACE)}; once more exits at once")
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
     await scheduler.stop(0.0)
-    return False
+    return not left
 
 
 async def _count_down(scheduler: Stoppable, grace: float) -> None:
