@@ -9,8 +9,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.network_changes import changing
-
 CAN_ISOLATE = os.geteuid() == 0 and shutil.which("ip") is not None
 CANNOT_ISOLATE = "network namespaces need root and the command ip (Debian package iproute2)"
 
@@ -29,18 +27,16 @@ def network_namespace() -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
     run("ip", "netns", "add", name)
     try:
-        with changing():
-            run("ip", "link", "add", f"a{number}", "type", "veth", "peer", "name", f"b{number}", "netns", name)
-            run("ip", "link", "set", f"a{number}", "addrgenmode", "none")  # else it gets an address of IPv6 later
-            run("ip", "address", "add", f"{ours}/30", "dev", f"a{number}")
-            run("ip", "link", "set", f"a{number}", "up")
+        run("ip", "link", "add", f"a{number}", "type", "veth", "peer", "name", f"b{number}", "netns", name)
+        run("ip", "link", "set", f"a{number}", "addrgenmode", "none")  # else it gets an address of IPv6 later
+        run("ip", "address", "add", f"{ours}/30", "dev", f"a{number}")
+        run("ip", "link", "set", f"a{number}", "up")
         run("ip", "-n", name, "address", "add", f"{theirs}/30", "dev", f"b{number}")
         run("ip", "-n", name, "link", "set", f"b{number}", "up")
         run("ip", "-n", name, "link", "set", "lo", "up")
         yield ours, theirs, ("ip", "netns", "exec", name)
     finally:
-        with changing():
-            subprocess.run(["ip", "link", "delete", f"a{number}"], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "delete", f"a{number}"], check=False, capture_output=True)
         subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
 

@@ -14,7 +14,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +30,6 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 
 from aiosched.db.crypto.keyring import new_key
 from tests.databases import TEMPLATE, Server
-from tests.network_changes import unchanged
 from tests.patience import PATIENCE
 
 HERE: Final = Path(__file__).parent
@@ -211,17 +210,15 @@ async def _fill(dsn: str) -> None:
         await conn.close()
 
 
-@pytest.fixture(autouse=True)
-def _network_stays() -> Iterator[None]:
-    with unchanged():
-        yield
-
-
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Chromium."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(
+            executable_path=HERE / "chromium.py",
+            env=os.environ | {"AIOSCHED_CHROMIUM": CHROMIUM},  # type: ignore[arg-type]
+            args=["--no-sandbox"],
+        )
         yield browser
         await browser.close()
 

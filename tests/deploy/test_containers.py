@@ -28,7 +28,6 @@ from aiosched.core.values.ids import PARTITIONS
 from tests.conftest import short_folder
 from tests.deploy.compose import ROOT, SECRETS, read_dockerfile
 from tests.deploy.daemon import Daemon, NoDaemon, daemon, why_not
-from tests.network_changes import changing
 from tests.patience import PATIENCE
 
 T = TypeVar("T")
@@ -187,7 +186,7 @@ def docker() -> Iterator[Daemon]:
     with (Path(tempfile.gettempdir()) / "aiosched-test-docker.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one project at a time: its ports are those of the compose file
         try:
-            with changing(), daemon() as started:
+            with daemon() as started:
                 yield started
         except NoDaemon as error:
             pytest.skip(str(error))
