@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx2
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
@@ -346,6 +347,35 @@ async def test_what_somebody_else_has_stored_meanwhile_is_shown_beside_what_was_
     assert (await service.api("GET", place))[name] == bodies[2][name]
     tab.expected.append("412")
     await service.api("DELETE", place)
+
+
+@pytest.mark.parametrize(
+    ("place", "page", "bodies"),
+    [
+        ("variables/both", "/secrets", [{"value": "a"}, {"value": "theirs"}]),
+        ("connections/both", "/secrets?tab=connections", [{"conn_type": "http"}, {"conn_type": "ftp"}]),
+        ("alert-rules/both", "/alerts?tab=rules", [{"kind": "run_failed", "notifier": name} for name in ("a", "ops")]),
+        ("pools/both", "/pools", [{"slots": 3}, {"slots": 4}]),
+    ],
+)
+async def test_what_somebody_else_has_changed_meanwhile_is_not_deleted_unseen(
+    service: Service, tab: Tab, place: str, page: str, bodies: list[dict[str, Any]]
+) -> None:
+    await service.api("PUT", place, json=bodies[0])
+    shown = await tab.open(page)
+    at = shown.get_by_role("region", name="Pool both") if "pools" in place else shown
+    dialog = await open_dialog(at, "Delete …" if "pools" in place else "Delete both")
+    await service.api("PUT", place, json=bodies[1])
+
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(dialog.get_by_text("both' was changed by ")).to_be_visible()
+    assert await service.api("GET", place)
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+
+    await expect(dialog).to_be_hidden()
+    async with httpx2.AsyncClient(base_url=f"{service.url}/api/v1/", timeout=30) as client:
+        assert (await client.get(place)).status_code == 404
+    tab.expected.append("412")
 
 
 async def test_a_role_that_was_changed_meanwhile_is_not_changed_unseen(service: Service, tab: Tab) -> None:

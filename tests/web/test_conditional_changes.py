@@ -117,6 +117,50 @@ async def test_what_others_use_or_store_again_does_not_change_the_version(api: h
     assert (await api.get(place)).json()["etag"] == before.json()["etag"]
 
 
+@PLACES
+async def test_what_others_have_changed_since_is_not_deleted(api: httpx2.AsyncClient, place: str) -> None:
+    await api.put(place, json=KINDS[place])
+    version = as_read(await api.get(place))
+    await api.put(place, json=OTHERS[place][0])
+
+    late = await api.delete(place, headers=version)
+    there = await api.get(place)
+    after = await api.delete(place, headers=as_read(there))
+    gone = await api.delete(place, headers=version)
+
+    assert [late.status_code, there.status_code, after.status_code, gone.status_code] == [412, 200, 204, 404]
+    assert "Nothing was changed: read it again" in late.json()["detail"]
+
+
+@PLACES
+async def test_of_those_who_delete_and_change_what_they_have_read_one_does(
+    api: httpx2.AsyncClient, place: str
+) -> None:
+    for body in OTHERS[place]:
+        await api.put(place, json=KINDS[place])
+        version = as_read(await api.get(place))
+
+        deleted, changed = await asyncio.gather(
+            api.delete(place, headers=version), api.put(place, json=body, headers=version)
+        )
+
+        assert (deleted.status_code, changed.status_code) in [(204, 404), (412, 200)]
+
+
+@pytest.mark.parametrize("change", [{"role": "editor"}, {"is_disabled": True}], ids=["role", "disabled"])
+async def test_a_user_whom_others_have_changed_since_is_not_deleted(
+    api: httpx2.AsyncClient, change: Mapping[str, Any]
+) -> None:
+    await api.post("users", json={"name": "ann", "role": "viewer", "password": "long enough"})
+    version = as_read(await api.get("users/ann"))
+    await api.patch("users/ann", json=change)
+
+    late = await api.delete("users/ann", headers=version)
+    after = await api.delete("users/ann", headers=as_read(await api.get("users/ann")))
+
+    assert [late.status_code, after.status_code] == [412, 204]
+
+
 async def test_of_two_who_have_read_a_user_one_changes_it(api: httpx2.AsyncClient) -> None:
     await api.post("users", json={"name": "ann", "role": "viewer", "password": "long enough"})
     version = as_read(await api.get("users/ann"))

@@ -124,6 +124,7 @@ async def test_of_two_editors_one_changes_it_and_what_was_removed_beneath_is_gon
         assert sorted(answer.status_code for answer in answers) == [200, 412, 412, 412]
         assert any("The view 'late' was changed by api:boss at" in answer.text for answer in answers)
 
+        assert (await boss.delete(place, headers=read)).status_code == 412
         await boss.delete(place)
 
         assert (await boss.put(place, json={"name": "late", "query": "q"}, headers=read)).status_code == 404

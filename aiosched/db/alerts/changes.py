@@ -32,9 +32,9 @@ async def list_rules(db: Database, *, after: str = "", limit: int = 1000) -> lis
     return await rules.list_rules(db, after=after, limit=limit)
 
 
-async def get_rule(conn: Queryable, name: str) -> RuleRow:
-    """One rule. Raises NotFound."""
-    row = await rules.get_rule(conn, name)
+async def get_rule(conn: Queryable, name: str, *, lock: bool = False) -> RuleRow:
+    """One rule; with `lock`, nobody else changes or deletes it before the transaction ends. Raises NotFound."""
+    row = await rules.get_rule(conn, name, lock=lock)
     if row is None:
         names = [one.name for one in await rules.list_rules(conn)]
         raise NotFound(f"There is no alert rule {name!r}.{did_you_mean(name, names)}")
@@ -180,10 +180,14 @@ async def pause_rule(db: Database, name: str, now: datetime, *, paused: bool) ->
         return await get_rule(conn, name)
 
 
-async def delete_rule(db: Database, name: str) -> None:
-    """Delete a rule and its alerts. Raises NotFound, and Refused for one of the settings."""
+async def delete_rule(db: Database, name: str, *, existing: Existing = IfExists.OVERWRITE) -> None:
+    """Delete a rule and its alerts.
+
+    Raises NotFound, Refused for one of the settings, and ChangedMeanwhile as `existing` says.
+    """
     async with db.transaction() as conn:
-        await get_rule(conn, name)
+        rule = await get_rule(conn, name, lock=True)
+        await check_existing(conn, existing, "rule", [name], {name: rule.etag})
         if not await rules.delete_rules(conn, [name]):
             raise _in_settings(name)
         await record(conn, AuditKind.ALERT_RULE_DELETED, name)

@@ -115,7 +115,7 @@ async def list_rules(conn: Queryable, *, after: str = "", limit: int | None = No
 
 
 async def get_rule(conn: Queryable, name: str, *, lock: bool = False) -> RuleRow | None:
-    """The rule of this name; with `lock`, nobody else changes or deletes it before the transaction ends."""
+    """The rule of this name; `lock` as in `changes.get_rule`."""
     row = await conn.fetchrow(LOCK_RULE if lock else GET_RULE, name)
     return None if row is None else RuleRow(**dict(row))
 

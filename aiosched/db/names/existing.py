@@ -1,4 +1,4 @@
-"""What storing under a name does if the name exists already, does not exist, or was changed since it was read."""
+"""What storing or deleting a name does if it exists already, does not exist, or was changed since it was read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _CHANGES: Final[Mapping[str, str]] = {
 async def check_existing(
     conn: DatabaseConnection, existing: Existing, kind: str, names: Iterable[str], known: Mapping[str, str]
 ) -> None:
-    """Raise Refused if one of `names` exists and may not, NotFound if one does not exist and has to, and
+    """Before they are stored or deleted: raise Refused if one of `names` exists and may not, NotFound if one does not exist and has to, and
     ChangedMeanwhile if one is not as it was read. `known` are those that exist, with their etags.
 
     Nobody can take away or change a `known` name whose row is locked. Another one can appear until the row is
@@ -65,8 +65,8 @@ async def check_existing(
             raise NotFound(f"There is no {kind} {name!r} to change; it may have been deleted.")
         if isinstance(existing, IfUnchanged) and known[name] != existing.etag:
             raise ChangedMeanwhile(
-                f"The {kind} {name!r} {await changed_by(conn, kind, name)}, since you read it. Nothing was stored: "
-                "read it again, and store what should hold."
+                f"The {kind} {name!r} {await changed_by(conn, kind, name)}, since you read it. Nothing was changed: "
+                "read it again, and say then what should hold."
             )
 
 

@@ -173,9 +173,7 @@ async def change_user(
     ChangedMeanwhile as `existing` says.
     """
     async with db.transaction() as conn:
-        if isinstance(existing, IfUnchanged):
-            known = [_user(row) for row in await conn.fetch(LOCK_USER, name)]
-            await check_existing(conn, existing, "user", [name], {user.name: user.etag for user in known})
+        await _check_version(conn, name, existing)
         if password is not None and (kind := await conn.fetchval(KIND, name)) not in (None, "person"):
             raise Refused(f"{name!r} is a {kind} account, which has no password: create a token for it.")
         if (role is not None and role != "admin") or is_disabled:
@@ -197,14 +195,21 @@ async def change_user(
     return _user(row)
 
 
+async def _check_version(conn: DatabaseConnection, name: str, existing: Existing) -> None:
+    if isinstance(existing, IfUnchanged):
+        known = [_user(row) for row in await conn.fetch(LOCK_USER, name)]
+        await check_existing(conn, existing, "user", [name], {user.name: user.etag for user in known})
+
+
 async def end_tokens(conn: DatabaseConnection, name: str, *, only_logins: bool, but: int | None = None) -> int:
     """Remove the tokens of a user, or those of logins, `but` this one; returns how many there were."""
     return len(await conn.fetch(END_TOKENS, name, only_logins, LOGIN_LABEL, but))
 
 
-async def delete_user(db: Database, name: str) -> None:
-    """Remove a user and their tokens. Raises NotFound; Refused for the last administrator."""
+async def delete_user(db: Database, name: str, *, existing: Existing = IfExists.OVERWRITE) -> None:
+    """Remove a user and their tokens. Raises NotFound, Refused for the last administrator, and ChangedMeanwhile."""
     async with db.transaction() as conn:
+        await _check_version(conn, name, existing)
         await _keep_an_admin(conn, name)
         gone = await conn.fetchval("DELETE FROM web_user WHERE name = $1 RETURNING 1", name)
         if gone is not None:

@@ -162,10 +162,18 @@ async def set_pool(
     return change
 
 
-async def delete_pool(db: Database, name: str, *, requested_by: str, reason: str | None = None) -> Pool:
+async def delete_pool(
+    db: Database,
+    name: str,
+    *,
+    existing: Existing = IfExists.OVERWRITE,
+    requested_by: str,
+    reason: str | None = None,
+) -> Pool:
     """Delete a pool and return it. Tasks that name it wait until it exists again.
 
-    Raises NotFound, and Refused for `default_pool` and while tasks hold slots of it.
+    Raises NotFound, Refused for `default_pool` and while tasks hold slots of it, and ChangedMeanwhile as `existing`
+    says.
     """
     if name == DEFAULT_POOL:
         raise Refused(f"{DEFAULT_POOL} cannot be deleted; its size can be changed: aiosched pools set {DEFAULT_POOL} N")
@@ -173,6 +181,7 @@ async def delete_pool(db: Database, name: str, *, requested_by: str, reason: str
         row = await conn.fetchrow(LOCK_POOL, name)
         if row is not None:
             pool = Pool(*row)
+            await check_existing(conn, existing, "pool", [name], {name: pool.etag})
             if await conn.execute(DELETE_POOL, name) != "DELETE 1":
                 raise Refused(
                     f"{pool.used} slots of pool {name!r} are in use. Let its tasks finish first: "

@@ -158,7 +158,6 @@ UPSERT_CONNECTION: Final = """
      WHERE NOT $7::boolean
 """
 DELETE_VARIABLE: Final = "DELETE FROM variable WHERE key = $1"
-OWNER_OF_VARIABLE: Final = "SELECT team FROM variable WHERE key = $1 FOR UPDATE"
 DELETE_CONNECTION: Final = "DELETE FROM connection WHERE conn_id = $1"
 
 # Re-encryption locks rows in the order of their names, so that writers wait and no write is lost.
@@ -297,20 +296,24 @@ class SecretStore:
         self,
         key: str,
         *,
+        existing: Existing = IfExists.OVERWRITE,
         requested_by: str | None = None,
         request: UUID | None = None,
         reader: Reader = EVERYTHING,
     ) -> None:
-        """Raises NotFound with similar names, also for one that `reader` may not read, and Refused as above."""
+        """Raises NotFound with similar names, also for one that `reader` may not read; Refused and ChangedMeanwhile
+        as above.
+        """
         async with self.db.transaction() as conn:
             if not await _log(conn, "delete_variable", {"name": key}, requested_by, request):
                 return
-            row = await conn.fetchrow(OWNER_OF_VARIABLE, key)
-            if row is None or reader.is_denied(row["team"]):
+            found = await conn.fetch(LOCK_VARIABLES, [key])
+            if not found or reader.is_denied(found[0]["team"]):
                 rows = await conn.fetch(LIST_VARIABLES, "", 1000)
                 keys = [row["key"] for row in rows if not reader.is_denied(row["team"])]
                 raise NotFound(f"There is no variable {key!r}.{did_you_mean(key, keys)}")
-            _check_change(key, row["team"], reader)
+            _check_change(key, found[0]["team"], reader)
+            await check_existing(conn, existing, "variable", [key], _etags(found))
             await conn.execute(DELETE_VARIABLE, key)
 
     async def _variable_keys(self) -> list[str]:
@@ -384,11 +387,15 @@ class SecretStore:
                         raise exists_already("connection", [conn_id])
         return changes
 
-    async def delete_connection(self, conn_id: str, *, requested_by: str | None = None) -> None:
-        """Raises NotFound with similar names."""
+    async def delete_connection(
+        self, conn_id: str, *, existing: Existing = IfExists.OVERWRITE, requested_by: str | None = None
+    ) -> None:
+        """Raises NotFound with similar names, and ChangedMeanwhile as `existing` says."""
         async with self.db.transaction() as conn:
-            found = await conn.execute(DELETE_CONNECTION, conn_id) == "DELETE 1"
+            found = await conn.fetch(LOCK_CONNECTIONS, [conn_id])
             if found:
+                await check_existing(conn, existing, "connection", [conn_id], _etags(found))
+                await conn.execute(DELETE_CONNECTION, conn_id)
                 await _log(conn, "delete_connection", {"name": conn_id}, requested_by)
         if not found:
             raise NotFound(f"There is no connection {conn_id!r}.{did_you_mean(conn_id, await self._conn_ids())}")

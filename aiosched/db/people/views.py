@@ -47,7 +47,7 @@ ADD: Final = f"""
 CHANGE: Final = f"""
     UPDATE list_view SET name = $2, query = $3, changed_at = now(), changed_by = $4 WHERE id = $1 RETURNING {_COLUMNS}
 """
-DELETE: Final = "DELETE FROM list_view WHERE id = $1 RETURNING name, team"
+DELETE: Final = "DELETE FROM list_view WHERE id = $1"
 
 
 async def list_views(db: Database, page: str | None = None, *, after: int = 0, limit: int = 1000) -> list[StoredView]:
@@ -79,11 +79,7 @@ async def change_view(db: Database, number: int, name: str, query: str, *, exist
     """Give a view other filters or another name. Raises NotFound, Refused, and ChangedMeanwhile as `existing` says."""
     try:
         async with db.transaction() as conn:
-            row = await conn.fetchrow(LOCK, number)
-            if row is None:
-                raise _unknown(number)
-            before = StoredView(*row)
-            await check_existing(conn, existing, "view", [before.name], {before.name: before.etag})
+            await _locked(conn, number, existing)
             made = StoredView(*await conn.fetchrow(CHANGE, number, name, query, actor().who))
             await _record(conn, AuditKind.VIEW_CHANGED, made)
     except asyncpg.UniqueViolationError:
@@ -91,13 +87,21 @@ async def change_view(db: Database, number: int, name: str, query: str, *, exist
     return made
 
 
-async def delete_view(db: Database, number: int) -> None:
-    """Remove a view. Raises NotFound."""
+async def delete_view(db: Database, number: int, *, existing: Existing) -> None:
+    """Remove a view. Raises NotFound, and ChangedMeanwhile as `existing` says."""
     async with db.transaction() as conn:
-        gone = await conn.fetchrow(DELETE, number)
-        if gone is None:
-            raise _unknown(number)
-        await record(conn, AuditKind.VIEW_DELETED, gone["name"], team=gone["team"])
+        before = await _locked(conn, number, existing)
+        await conn.execute(DELETE, number)
+        await record(conn, AuditKind.VIEW_DELETED, before.name, team=before.team)
+
+
+async def _locked(conn: DatabaseConnection, number: int, existing: Existing) -> StoredView:
+    row = await conn.fetchrow(LOCK, number)
+    if row is None:
+        raise _unknown(number)
+    found = StoredView(*row)
+    await check_existing(conn, existing, "view", [found.name], {found.name: found.etag})
+    return found
 
 
 async def _record(conn: DatabaseConnection, kind: AuditKind, view: StoredView) -> None:

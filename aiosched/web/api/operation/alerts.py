@@ -16,7 +16,7 @@ from aiosched.web.api.base.models import Body, Etag, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
-from aiosched.web.requests.condition import TheCondition
+from aiosched.web.requests.condition import TheCondition, TheVersion
 from aiosched.web.requests.request_client import TheRequestClient
 
 router: APIRouter = APIRouter(tags=["Alerts"])
@@ -281,9 +281,9 @@ async def pause_alert_rule(request_client: TheRequestClient, name: RuleName, bod
 
 @router.delete("/alert-rules/{name}", status_code=204)
 @allow(Role.OPERATOR, RoleScope.EVERYWHERE)
-async def delete_alert_rule(request_client: TheRequestClient, name: RuleName) -> Response:
+async def delete_alert_rule(request_client: TheRequestClient, name: RuleName, existing: TheVersion) -> Response:
     """Delete a rule with its alerts."""
-    await changes.delete_rule(request_client.db, name)
+    await changes.delete_rule(request_client.db, name, existing=existing)
     return Response(status_code=204)
 
 

@@ -16,7 +16,7 @@ from aiosched.web.api.base.models import Body, Etag, Instant, Resource
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, encode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
-from aiosched.web.requests.condition import TheCondition
+from aiosched.web.requests.condition import TheCondition, TheVersion
 from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -168,8 +168,12 @@ async def set_pool(
 
 @router.delete("/pools/{name:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def delete_pool(request_client: TheRequestClient, visible: TheVisible, name: PoolName) -> Response:
+async def delete_pool(
+    request_client: TheRequestClient, visible: TheVisible, name: PoolName, existing: TheVersion
+) -> Response:
     """Delete a pool that no task uses."""
     await check_editable(request_client.db, visible, "pool", name)
-    await pools.delete_pool(request_client.db, name, requested_by=visible.person.requested_by)
+    await pools.delete_pool(
+        request_client.db, name, existing=existing, requested_by=visible.person.requested_by
+    )
     return Response(status_code=204)

@@ -19,7 +19,7 @@ from aiosched.web.api.base.models import Body, Etag, Instant, JsonObject, Resour
 from aiosched.web.api.base.paging import Cursor, Limit, Page, decode_cursor, page_of
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible, Visible
-from aiosched.web.requests.condition import TheCondition
+from aiosched.web.requests.condition import TheCondition, TheVersion
 from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
 
@@ -183,10 +183,14 @@ async def set_variable(
 
 @router.delete("/variables/{key:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def delete_variable(request_client: TheRequestClient, visible: TheVisible, key: Key) -> Response:
+async def delete_variable(
+    request_client: TheRequestClient, visible: TheVisible, key: Key, existing: TheVersion
+) -> Response:
     """Delete a variable."""
     await check_editable(request_client.db, visible, "variable", key)
-    await _store(request_client).delete_variable(key, requested_by=visible.person.requested_by)
+    await _store(request_client).delete_variable(
+        key, existing=existing, requested_by=visible.person.requested_by
+    )
     return Response(status_code=204)
 
 
@@ -240,8 +244,12 @@ async def set_connection(
 
 @router.delete("/connections/{conn_id:path}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def delete_connection(request_client: TheRequestClient, visible: TheVisible, conn_id: Key) -> Response:
+async def delete_connection(
+    request_client: TheRequestClient, visible: TheVisible, conn_id: Key, existing: TheVersion
+) -> Response:
     """Delete a connection."""
     await check_editable(request_client.db, visible, "connection", conn_id)
-    await _store(request_client).delete_connection(conn_id, requested_by=visible.person.requested_by)
+    await _store(request_client).delete_connection(
+        conn_id, existing=existing, requested_by=visible.person.requested_by
+    )
     return Response(status_code=204)

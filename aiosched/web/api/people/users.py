@@ -200,9 +200,9 @@ async def take_grant(
 
 @router.delete("/users/{name}", status_code=204)
 @allow(Role.ADMIN, RoleScope.EVERYWHERE)
-async def delete_user(request_client: TheRequestClient, name: Name) -> Response:
+async def delete_user(request_client: TheRequestClient, name: Name, existing: TheVersion) -> Response:
     """Delete a user, their tokens and their sessions."""
-    await accounts.delete_user(request_client.db, name)
+    await accounts.delete_user(request_client.db, name, existing=existing)
     return Response(status_code=204)
 
 

@@ -111,10 +111,12 @@ async def change_view(
 
 @router.delete("/views/{number}", status_code=204)
 @allow(Role.EDITOR, RoleScope.SEEN)
-async def delete_view(request_client: TheRequestClient, visible: TheVisible, number: Number) -> Response:
+async def delete_view(
+    request_client: TheRequestClient, visible: TheVisible, number: Number, existing: TheVersion
+) -> Response:
     """Remove a shared view."""
     await _found(request_client, visible, number, Role.EDITOR)
-    await views.delete_view(request_client.db, number)
+    await views.delete_view(request_client.db, number, existing=existing)
     return Response(status_code=204)
 
 

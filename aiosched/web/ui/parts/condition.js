@@ -1,6 +1,7 @@
 // Changes of what others may change at the same time (RFC 9110, 13.1): nothing of theirs is overwritten unseen.
+import { get, remove } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
-import { toast } from "./dialog.js";
+import { Confirm, toast } from "./dialog.js";
 
 /**
  * Options of a change: of what is still as it was read in `before`, or only of what exists; without it, only of what
@@ -34,6 +35,21 @@ export function useMeanwhile(before, read) {
     }
   };
   return { known, theirs, save };
+}
+
+/**
+ * Confirms that what was `read` is deleted at its `place`. If somebody else has changed it since, it says who, and is
+ * about what is stored now.
+ * @param {Omit<import("./dialog.js").ConfirmProps, "submitLabel" | "danger" | "act"> &
+ *   { place: string, read: { etag: string }, submitLabel?: string, before?: () => void }} props
+ */
+export function ConfirmDeletion({ place, read, submitLabel = "Delete", before, ...props }) {
+  const { save } = useMeanwhile(read, () => get(place));
+  const act = () => {
+    before?.();
+    return save((options) => remove(place, options));
+  };
+  return html`<${Confirm} ...${props} submitLabel=${submitLabel} danger act=${act} />`;
 }
 
 /**

@@ -1,8 +1,9 @@
 // The alert rules: create, change, pause, test and delete them.
 import { html, useState } from "../../lib/html.js";
-import { at, mayEverywhere, patch, post, remove } from "../../lib/api.js";
+import { at, mayEverywhere, patch, post } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
 import { Card, Empty, Failure, Loading, Tag } from "../../parts/basics.js";
+import { ConfirmDeletion } from "../../parts/condition.js";
 import { Confirm } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
 import { RuleDialog } from "./dialog.js";
@@ -133,11 +134,10 @@ function PauseDialog({ rule, onClose, onDone }) {
 /** @param {DialogProps & { rule: Rule }} props */
 function DeleteDialog({ rule, onClose, onDone }) {
   return html`
-    <${Confirm}
+    <${ConfirmDeletion}
       title=${`Delete ${rule.name}`}
-      submitLabel="Delete"
-      danger
-      act=${() => remove(at("alert-rules", rule.name))}
+      place=${at("alert-rules", rule.name)}
+      read=${rule}
       done=${`Rule ${rule.name} deleted.`}
       onClose=${onClose}
       onDone=${onDone}

@@ -1,9 +1,9 @@
 // Dialogs for creating, changing and deleting pools.
 import { html } from "../../lib/html.js";
-import { at, get, put, remove } from "../../lib/api.js";
+import { at, get, put } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
 import { query, setQuery } from "../../lib/router.js";
-import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
+import { ConfirmDeletion, Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { slots } from "./words.js";
 
@@ -49,16 +49,13 @@ function resizeWords(used, next) {
 
 /** @param {DialogProps & { pool: Api["PoolResource"] }} props */
 export function DeleteDialog({ pool, onClose, onDone }) {
-  const act = () => {
-    if (query.value.pool === pool.name) setQuery({ pool: null }); // otherwise its queue is read once more: 404
-    return remove(at("pools", pool.name));
-  };
+  const close = () => query.value.pool === pool.name && setQuery({ pool: null }); // its queue would be read again: 404
   return html`
-    <${Confirm}
+    <${ConfirmDeletion}
       title=${`Delete pool ${pool.name}`}
-      submitLabel="Delete"
-      danger
-      act=${act}
+      place=${at("pools", pool.name)}
+      read=${pool}
+      before=${close}
       done=${`Pool ${pool.name} deleted.`}
       cli=${commandLine("pools", "delete", pool.name, "--yes")}
       onClose=${onClose}

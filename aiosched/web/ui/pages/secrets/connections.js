@@ -1,8 +1,8 @@
 // Connections: the list, and saving one. Passwords are never shown.
 import { html, useState } from "../../lib/html.js";
-import { at, get, put, remove } from "../../lib/api.js";
+import { at, get, put } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
-import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
+import { ConfirmDeletion, Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { Card, Empty, Notice, Tag } from "../../parts/basics.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
@@ -52,11 +52,10 @@ export function Connections() {
         <${ConnectionDialog} connection=${open[1]} onClose=${close} onDone=${list.reload} />
       `}
       ${open?.[0] === "delete" && html`
-        <${Confirm}
+        <${ConfirmDeletion}
           title=${`Delete connection ${open[1].conn_id}`}
-          submitLabel="Delete"
-          danger
-          act=${() => remove(at("connections", open[1].conn_id))}
+          place=${at("connections", open[1].conn_id)}
+          read=${open[1]}
           done=${`Connection ${open[1].conn_id} deleted.`}
           cli=${commandLine("connections", "delete", open[1].conn_id, "--yes")}
           onClose=${close}

@@ -1,8 +1,8 @@
 // Variables: the list, and saving one.
 import { html, useState } from "../../lib/html.js";
-import { at, get, put, remove } from "../../lib/api.js";
+import { at, get, put } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
-import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
+import { ConfirmDeletion, Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { Card, Empty, Shown } from "../../parts/basics.js";
 import { diffOf } from "../../lib/lines.js";
@@ -73,11 +73,10 @@ export function Variables() {
       <//>
       ${open?.[0] === "set" && html`<${VariableDialog} variable=${open[1]} onClose=${close} onDone=${list.reload} />`}
       ${open?.[0] === "delete" && html`
-        <${Confirm}
+        <${ConfirmDeletion}
           title=${`Delete variable ${open[1].key}`}
-          submitLabel="Delete"
-          danger
-          act=${() => remove(at("variables", open[1].key))}
+          place=${at("variables", open[1].key)}
+          read=${open[1]}
           done=${`Variable ${open[1].key} deleted.`}
           cli=${commandLine("variables", "delete", open[1].key, "--yes")}
           onClose=${close}

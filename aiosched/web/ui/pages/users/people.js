@@ -1,10 +1,10 @@
 // The list of users.
 import { html, useState } from "../../lib/html.js";
-import { at, get, me, patch, remove } from "../../lib/api.js";
+import { at, get, me, patch } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
 import { useList } from "../../lib/resources.js";
 import { Card, Empty, Tag, When } from "../../parts/basics.js";
-import { Meanwhile, useMeanwhile } from "../../parts/condition.js";
+import { ConfirmDeletion, Meanwhile, useMeanwhile } from "../../parts/condition.js";
 import { Confirm, commandLine } from "../../parts/dialog.js";
 import { Table } from "../../parts/table.js";
 import { RoleField, USER_ROLES } from "./fields.js";
@@ -143,11 +143,10 @@ function DisableDialog({ user, onClose, onDone }) {
 /** @param {DialogProps & { user: Api["User"] }} props */
 function DeleteDialog({ user, onClose, onDone }) {
   return html`
-    <${Confirm}
+    <${ConfirmDeletion}
       title=${`Delete ${user.name}`}
-      submitLabel="Delete"
-      danger
-      act=${() => remove(at("users", user.name))}
+      place=${at("users", user.name)}
+      read=${user}
       done=${`${user.name} deleted.`}
       cli=${commandLine("users", "delete", user.name, "--yes")}
       onClose=${onClose}

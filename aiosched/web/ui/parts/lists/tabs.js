@@ -1,10 +1,10 @@
 // Named views of a list as tabs: all, those that the page has, those that are shared, and those kept in this browser.
 import { html, useState } from "../../lib/html.js";
-import { at, may, mayEverywhere, post, put, remove } from "../../lib/api.js";
+import { at, may, mayEverywhere, post, put } from "../../lib/api.js";
 import { useList } from "../../lib/resources.js";
 import { go, here, href } from "../../lib/router.js";
-import { onlyIf } from "../condition.js";
-import { Confirm, toast } from "../dialog.js";
+import { ConfirmDeletion, onlyIf } from "../condition.js";
+import { toast } from "../dialog.js";
 import { SelectField } from "../form.js";
 import { Menu } from "../menu.js";
 import { removeView, saveView, viewsOf } from "./views.js";
@@ -77,11 +77,11 @@ export function ViewTabs({ page, views = [] }) {
         `
       )}
       ${removed && html`
-        <${Confirm}
+        <${ConfirmDeletion}
           title=${`Remove view ${removed.name}`}
           submitLabel="Remove"
-          danger
-          act=${() => remove(at("views", removed.id))}
+          place=${at("views", removed.id)}
+          read=${removed}
           done=${`View ${removed.name} removed.`}
           onClose=${() => setRemoved(null)}
           onDone=${() => (list.reload(), go(here.value.path))}
