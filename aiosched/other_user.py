@@ -15,6 +15,7 @@ import ctypes
 import json
 import os
 import pwd
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -114,15 +115,25 @@ def check_access(user: OtherUser, setting: str, folders: Sequence[Path], *, prog
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         unreadable, said = None, str(error)
     if unreadable is None:
+        python = Path(sys.executable).resolve()
+        closed = next((folder for folder in reversed(python.parents) if not _may_enter(user, folder)), None)
+        why = f"it is {python}, and that user cannot enter {closed}" if closed is not None else said or "no reason"
         raise ConfigError(
-            f"{setting}: the user {user.name!r} cannot run aiosched with {sys.executable} ({said or 'no reason'}). "
-            "Install aiosched where that user can read it, such as /opt/aiosched."
+            f"{setting}: the user {user.name!r} cannot run aiosched with {sys.executable} ({why}). Install aiosched, "
+            "and the Python below it, where that user can read them: /usr/bin/python3 -m venv /opt/aiosched, say."
         )
     if unreadable:
         raise ConfigError(
             f"{setting}: the user {user.name!r} cannot read {', '.join(unreadable)}. Let it: `chmod o+rx` on the "
             "folder and `chmod o+x` on those above it, or move the folder, for example to /srv."
         )
+
+
+def _may_enter(user: OtherUser, folder: Path) -> bool:
+    """By the mode of a folder; lists of access rights are not looked at."""
+    found = folder.stat()
+    bit = stat.S_IXUSR if found.st_uid == user.uid else stat.S_IXGRP if found.st_gid in user.groups else stat.S_IXOTH
+    return bool(found.st_mode & bit)
 
 
 @contextlib.contextmanager

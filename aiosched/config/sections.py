@@ -289,7 +289,9 @@ class ExecutorSettings(_Section):
         description="user of this machine as whom tasks run and DAG files are imported; unset: the scheduler's own",
     )
     run_as_users: Annotated[list[str], BeforeValidator(_names)] = Field(
-        default=[], description="other users of this machine that tasks may name in run_as_user; empty: none"
+        default=[],
+        description="other users of this machine that tasks may name in run_as_user: a USER those of all teams, a "
+        "TEAM:USER those of that team; empty: none",
     )
     missing_dag_retries: int = Field(
         default=3,

@@ -42,14 +42,14 @@ class Claim:
 class Conflict:
     """`dag_id` of this file belongs to `winner` (perhaps this file itself, which defines it twice).
 
-    Without one it belongs to a `team` (None: to nobody), whose files do not define it any more; `wanted_by` is the team
-    of this file.
+    Without one it belongs to a team (or to nobody) whose files do not define it any more; `wanted_by` is the team of
+    this file. `is_foreign`: the winner is of another team, whose name and files are not for the authors of this one.
     """
 
     dag_id: str
     winner: str | None
-    team: str | None = None
     wanted_by: str | None = None
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,9 @@ def assign(
                 code = (file.source, file.source_hash, file.sources, file.bundle, file.bundle_version)
                 kept[dag_id] = Claim(dag, file.name, file.digest, *code)
             else:
-                teams = (teams_of_dags.get(dag_id), teams_of_files.get(file.name)) if winners[dag_id] is None else ()
-                conflicts.setdefault(file.name, []).append(Conflict(dag_id, winners[dag_id], *teams))
+                winner, wanted_by = winners[dag_id], teams_of_files.get(file.name)
+                its_team = teams_of_files.get(winner or "", teams_of_dags.get(dag_id))
+                conflicts.setdefault(file.name, []).append(Conflict(dag_id, winner, wanted_by, its_team != wanted_by))
     return Claims(kept, {file: tuple(found) for file, found in conflicts.items()})
 
 
@@ -145,12 +146,13 @@ def conflict_message(conflicts: Sequence[Conflict], file: str) -> str | None:
 def _said(conflict: Conflict, file: str) -> str:
     dag = f"DAG {conflict.dag_id!r}"
     if conflict.winner is None:
-        whose = "no team" if conflict.team is None else f"the team {conflict.team!r}"
         move = shlex.join(["aiosched", "teams", "move-dag", conflict.dag_id])
         move += "" if conflict.wanted_by is None else f" --team {shlex.quote(conflict.wanted_by)}"
-        return f"{dag} belongs to {whose}, with its history; an administrator moves it: `{move}`"
+        return f"{dag} is not of this file's team, nor is its history; an administrator moves it: `{move}`"
     if conflict.winner == file:
         return f"{dag} is defined twice in this file"
+    if conflict.is_foreign:
+        return f"{dag} is already defined, not by this file's team"
     return f"{dag} is already defined in {conflict.winner}"
 
 

@@ -117,7 +117,7 @@ class Discovery:
             if isinstance(found, FileProblem):
                 problems[found.name] = found
                 continue
-            name, path, stamp = found
+            name, path, stamp, _ = found
             try:
                 entry = self._entry(path, stamp, now_ns)
             except FileNotFoundError:
@@ -221,15 +221,34 @@ def wrong_name(path: Path) -> str | None:
     return None
 
 
-def walk(root: Path, ignore_syntax: str) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
+class _Found(NamedTuple):
+    """A file of the folder."""
+
+    name: str
+    path: Path
+    stamp: Stamp
+    is_linked: bool  # a symbolic link leads to it, or to one of its folders
+
+
+def walk(root: Path, ignore_syntax: str) -> Iterator[_Found | FileProblem]:
     """Every file below `root` that no ignore file excludes, in name order, and the unreadable entries.
 
-    Symlinks are followed; a symlink to a parent folder is a problem. Raises OSError, also for more than MOST_ENTRIES
-    files and folders: links can make few of them many, or lead to all of this machine.
+    Symlinks are followed, but for those to files that are found here without them: these are read where they lie, so
+    that nobody gets the file of another team into a folder of their own. A symlink to a parent folder is a problem.
+    Raises OSError, also for more than MOST_ENTRIES files and folders: links can make few of them many, or lead to all
+    of this machine.
     """
     status = root.stat()
     os.scandir(root).close()  # an unreadable root is the caller's error, not a problem inside the folder
-    yield from _walk(root, "", ((status.st_dev, status.st_ino),), (), count(1), ignore_syntax)
+    found = list(_walk(root, "", ((status.st_dev, status.st_ino),), (), count(1), ignore_syntax, is_linked=False))
+    here = {_identity(each.stamp) for each in found if isinstance(each, _Found) and not each.is_linked}
+    for each in found:
+        if isinstance(each, FileProblem) or not each.is_linked or _identity(each.stamp) not in here:
+            yield each
+
+
+def _identity(stamp: Stamp) -> tuple[int, int]:
+    return stamp.device, stamp.inode
 
 
 def _walk(
@@ -239,7 +258,9 @@ def _walk(
     rules: tuple[IgnoreRules, ...],
     numbers: Iterator[int],
     ignore_syntax: str,
-) -> Iterator[tuple[str, Path, Stamp] | FileProblem]:
+    *,
+    is_linked: bool,
+) -> Iterator[_Found | FileProblem]:
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda e: e.name)
@@ -282,6 +303,8 @@ def _walk(
                     "Remove the link, or name it in an .aioschedignore file.",
                 )
             else:
-                yield from _walk(Path(entry.path), name + "/", (*above, identity), rules, numbers, ignore_syntax)
+                path, inside = Path(entry.path), (*above, identity)
+                through = is_linked or entry.is_symlink()
+                yield from _walk(path, name + "/", inside, rules, numbers, ignore_syntax, is_linked=through)
         elif entry.is_file():
-            yield name, Path(entry.path), Stamp.of(status)
+            yield _Found(name, Path(entry.path), Stamp.of(status), is_linked or entry.is_symlink())

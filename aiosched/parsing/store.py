@@ -77,13 +77,14 @@ async def store_results(
     if present is not None:
         present = {*present, *_elsewhere(others, absent_since)}
     moving = {d.dag_id for r in results for d in r.dags if owners[d.dag_id] not in (None, r.name)}
+    contested = moving or len(found) < sum(len(r.dags) for r in results)
     claims = assign(
         results,
         owners=owners,
         stored=before | others,
         present=present,
         teams_of_dags={dag_id: dags[dag_id].team for dag_id in moving},
-        teams_of_files=await teams_of_files(conn, [r.name for r in results]) if moving else {},
+        teams_of_files=await teams_of_files(conn, [r.name for r in results]) if contested else {},
     )
     pools = await dag_statements.known_pools(conn, {p for r in results for d in r.dags for p in d.pools})
 

@@ -92,7 +92,7 @@ class Service:
 
     async def api(self, method: str, path: str, **options: Any) -> Any:
         """Ask the REST API; the JSON of its answer."""
-        async with httpx2.AsyncClient(base_url=f"{self.url}/api/v1/", timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=f"{self.url}/api/v1/", timeout=PATIENCE) as client:
             answer = await client.request(method, path, **options)
             assert answer.is_success, answer.text
             return answer.json() if answer.content else None
@@ -320,7 +320,7 @@ async def finished(url: str, dag_id: str) -> str:
     """The id of the newest run of a DAG, once there is one and all have succeeded."""
     async with (
         asyncio.timeout(PATIENCE),
-        httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=30, trust_env=False) as client,
+        httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=PATIENCE, trust_env=False) as client,
     ):
         while True:
             runs = (await client.get("runs", params={"dag_id": dag_id})).json()["items"]

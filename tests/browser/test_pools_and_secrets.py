@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Service, Tab
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -373,7 +374,7 @@ async def test_what_somebody_else_has_changed_meanwhile_is_not_deleted_unseen(
     await dialog.get_by_role("button", name="Delete", exact=True).click()
 
     await expect(dialog).to_be_hidden()
-    async with httpx2.AsyncClient(base_url=f"{service.url}/api/v1/", timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=f"{service.url}/api/v1/", timeout=PATIENCE) as client:
         assert (await client.get(place)).status_code == 404
     tab.expected.append("412")
 

@@ -11,6 +11,7 @@ from benchmarks.stage import start_serve
 from tests.browser.conftest import Tab, finished
 from tests.databases import TEMPLATE, Server
 from tests.docs.code_blocks import ROOT, blocks
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,7 +28,7 @@ async def test_the_dags_of_the_page_do_what_it_says(server: Server, browser: Bro
         try:
             await serve.wait_ready()
             url = str(serve.facts["web"]["url"])
-            async with httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=30, trust_env=False) as client:
+            async with httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=PATIENCE, trust_env=False) as client:
                 runs = {dag_id: await run(client, url, dag_id) for dag_id in TRIGGERED}
                 assert await finished(url, "statistics")  # the outlet of cleaning has changed
                 delivered = await instances(client, "delivery", runs["delivery"])

@@ -54,11 +54,9 @@ def test_a_dag_that_its_file_does_not_yield_any_more_may_move() -> None:
 
 
 @pytest.mark.parametrize("present", [None, frozenset({"research/zz.py", "sales/v2.py"})])
-@pytest.mark.parametrize(
-    ("team", "said"), [("sales", "the team 'sales'"), (None, "no team")], ids=["of a team", "of nobody"]
-)
+@pytest.mark.parametrize("team", ["sales", None], ids=["of a team", "of nobody"])
 def test_a_dag_stays_with_its_team_while_a_file_of_another_waits_for_it(
-    present: Collection[str] | None, team: str | None, said: str
+    present: Collection[str] | None, team: str | None
 ) -> None:
     """Also if its own file was renamed, and is parsed later or together with the other one."""
     waiting, renamed = a_result("research/zz.py", "orders", "own"), a_result("sales/v2.py", "orders")
@@ -70,12 +68,31 @@ def test_a_dag_stays_with_its_team_while_a_file_of_another_waits_for_it(
     together = assign([waiting, renamed], stored={}, **rules)
 
     assert owners_of(alone) == {"own": "research/zz.py"}
-    assert alone.conflicts == {"research/zz.py": (Conflict("orders", None, team, "research"),)}
+    assert alone.conflicts == {"research/zz.py": (Conflict("orders", None, "research", is_foreign=True),)}
     assert owners_of(together) == {"own": "research/zz.py", "orders": "sales/v2.py"}
-    assert together.conflicts == {"research/zz.py": (Conflict("orders", "sales/v2.py"),)}
+    assert together.conflicts == {"research/zz.py": (Conflict("orders", "sales/v2.py", "research", is_foreign=True),)}
     assert conflict_message(alone.conflicts["research/zz.py"], "research/zz.py") == (
-        f"DAG 'orders' belongs to {said}, with its history; an administrator moves it: "
+        "DAG 'orders' is not of this file's team, nor is its history; an administrator moves it: "
         "`aiosched teams move-dag orders --team research`. Give one of them another dag_id, or remove it."
+    )
+
+
+@pytest.mark.parametrize("is_parsed_together", [True, False])
+def test_authors_are_not_told_the_files_of_other_teams(*, is_parsed_together: bool) -> None:
+    mine, theirs = a_result("research/a.py", "orders"), a_result("sales/secret_plan.py", "orders")
+    teams = {"research/a.py": "research", "sales/secret_plan.py": "sales"}
+
+    claims = assign(
+        [mine, theirs] if is_parsed_together else [mine],
+        owners={"orders": "sales/secret_plan.py"},
+        stored=file_with("sales/secret_plan.py", "orders"),
+        teams_of_dags={"orders": "sales"},
+        teams_of_files=teams if is_parsed_together else {"research/a.py": "research"},
+    )
+
+    said = conflict_message(claims.conflicts["research/a.py"], "research/a.py")
+    assert said == (
+        "DAG 'orders' is already defined, not by this file's team. Give one of them another dag_id, or remove it."
     )
 
 

@@ -115,6 +115,48 @@ def test_symbolic_links_are_followed(tmp_path: Path) -> None:
     assert list(listed(dags).files) == ["linked/a.py"]
 
 
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("research/whole", "../sales"),
+        ("research/a.py", "../sales/a.py"),
+        ("a_research/first.py", "../sales/a.py"),
+        ("research/absolute", "{dags}/sales"),
+        ("research/over", "../out/back"),
+        ("research/proc", "/proc/self/root{dags}/sales"),
+        ("research/twice", "../research/once"),
+    ],
+)
+def test_a_link_to_what_is_found_without_it_adds_nothing(tmp_path: Path, link: str, target: str) -> None:
+    """Else whoever may put a link into the folder of a team gets another team's files, and the DAGs of new ones."""
+    dags, out = tmp_path / "dags", tmp_path / "out"
+    for folder in (dags / "sales", dags / "research", dags / "a_research", out):
+        folder.mkdir(parents=True)
+    (dags / "out").symlink_to(out)
+    (out / "back").symlink_to(dags / "sales")
+    (dags / "research" / "once").symlink_to(dags / "sales")
+    (dags / link).symlink_to(target.format(dags=dags))
+    before = listed(dags)
+
+    write(dags, "sales/a.py", "# aiosched dag")
+    after = listed(dags)
+
+    assert (list(before.files), list(before.modules)) == ([], [])
+    assert (list(after.files), list(after.modules)) == (["sales/a.py"], ["sales/a.py"])
+
+
+def test_a_link_to_what_is_hidden_or_ignored_is_followed(tmp_path: Path) -> None:
+    """So Kubernetes mounts files, and so people switch DAGs on one by one."""
+    write(tmp_path, "..2026_01_01/mounted.py", "# aiosched dag")
+    write(tmp_path, "available/on.py", "# aiosched dag")
+    (tmp_path / "..data").symlink_to("..2026_01_01")
+    (tmp_path / "mounted.py").symlink_to("..data/mounted.py")
+    (tmp_path / ".aioschedignore").write_text("available/\n")
+    (tmp_path / "enabled.py").symlink_to("available/on.py")
+
+    assert list(listed(tmp_path).files) == ["enabled.py", "mounted.py"]
+
+
 def test_a_link_to_a_folder_above_it_is_a_problem_and_the_rest_is_found(tmp_path: Path) -> None:
     write(tmp_path, "sub/a.py", "# aiosched dag")
     (tmp_path / "sub" / "again").symlink_to(tmp_path)

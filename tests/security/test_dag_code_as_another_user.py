@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from aiosched.db.server.postmaster import is_alive
-from aiosched.other_user import command_as
+from aiosched.errors import ConfigError
+from aiosched.other_user import check_access, command_as
 from tests.cli.serving import stop, wait_for
 from tests.other_users import NOBODY, environment, nobody, shared_python
 from tests.patience import eventually
@@ -285,6 +286,39 @@ def test_a_dags_folder_that_the_user_cannot_read_is_an_error_at_the_start(folder
     assert served.returncode == 2, served.stderr
     assert f"cannot read {folder / 'dags'}" in served.stderr
     assert "chmod" in served.stderr
+
+
+def test_a_folder_above_python_that_the_user_cannot_enter_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if Python is a link to it, as in a virtual environment."""
+    closed = folder / "closed"
+    (closed / "bin").mkdir(parents=True)
+    closed.chmod(0o700)
+    shutil.copy(Path(sys.executable).resolve(), closed / "bin" / "python3")
+    (folder / "python").symlink_to(closed / "bin" / "python3")
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+
+    with pytest.raises(ConfigError, match=f"{closed}/bin/python3, and that user cannot enter {closed}[)]"):
+        check_access(nobody(), "executor.run_as", [], program="json")
+
+
+@pytest.mark.slow
+def test_doctor_says_that_teams_share_a_user_until_each_has_its_own(folder: Path, dsn: str) -> None:
+    def said() -> list[str]:
+        found = json.loads(aiosched(folder, "doctor", "-o", "json").stdout)
+        return [one["text"] for one in found if one["check"] == "isolation" and "teams" in one["text"]]
+
+    put_settings(folder, dsn, run_as=NOBODY)
+    aiosched(folder, "db", "migrate")
+    aiosched(folder, "teams", "create", "sales", "--folder", "sales")
+    assert said() == []
+
+    aiosched(folder, "teams", "create", "research", "--folder", "research")
+    assert said() == [f"tasks of 2 teams run as {NOBODY}: each can read what the others have in memory"]
+
+    put_settings(folder, dsn, run_as=NOBODY, run_as_users=["sales:daemon", "research:games"])
+    assert said() == []
 
 
 STAYS = """

@@ -133,9 +133,7 @@ async def test_what_others_have_changed_since_is_not_deleted(api: httpx2.AsyncCl
 
 
 @PLACES
-async def test_of_those_who_delete_and_change_what_they_have_read_one_does(
-    api: httpx2.AsyncClient, place: str
-) -> None:
+async def test_of_those_who_delete_and_change_what_they_have_read_one_does(api: httpx2.AsyncClient, place: str) -> None:
     for body in OTHERS[place]:
         await api.put(place, json=KINDS[place])
         version = as_read(await api.get(place))

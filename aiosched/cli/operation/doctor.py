@@ -36,7 +36,7 @@ from aiosched.errors import (
 Status = Literal["ok", "warning", "error"]
 
 if TYPE_CHECKING:
-    from aiosched.config import DatabaseSettings, Settings
+    from aiosched.config import DatabaseSettings, ExecutorSettings, Settings
     from aiosched.db.server.engine import Database
 
 _STATUS_OF: Final[Mapping[str, Status]] = {"none": "ok", "attention": "warning", "broken": "error"}
@@ -178,6 +178,22 @@ def _isolation(settings: Settings) -> Finding:
     return Finding("isolation", "ok", f"code of DAGs runs as the user {name}")
 
 
+async def _shared_user(db: Database, executor: ExecutorSettings) -> Finding | None:
+    """What is open between teams whose tasks have one user."""
+    from aiosched.db.people.teams import list_teams
+
+    teams = [team.name for team in await list_teams(db)]
+    given = {entry.rpartition(":")[0] for entry in executor.run_as_users}
+    if executor.run_as is None or len(teams) < 2 or given >= set(teams):
+        return None
+    return Finding(
+        "isolation",
+        "warning",
+        f"tasks of {len(teams)} teams run as {executor.run_as}: each can read what the others have in memory",
+        "a user for each team: executor.run_as_users = TEAM:USER, …, and run_as_user; docs/isolation.md",
+    )
+
+
 def _secret_places(settings: Settings) -> list[Path]:
     """Files and folders of this machine that the settings name for secrets."""
     from aiosched.config.secret_environment import secret_variables
@@ -311,6 +327,8 @@ async def _examine_database(db: Database, settings: Settings) -> AsyncIterator[F
         yield Finding("schema", "error", str(error), fix_of(error, settings))
         return
     yield Finding("schema", "ok", f"{found.revision} is current")
+    if (shared := await _shared_user(db, settings.executor)) is not None:
+        yield shared
     if (missing := what_is_missing(found.server_version, datetime.now(UTC).date())) is not None:
         newer = (
             "set database.embedded_binaries to a newer one of this machine, name a server (--dsn), or update the wheel"

@@ -105,11 +105,12 @@ def move_dag(
     dsn: Dsn = None,
     output: Output = None,
 ) -> None:
-    """Give a DAG, with its history, to another team, whose files can define it from their next parsing on."""
+    """Give a DAG, with its history, to another team, whose files can define it when they are read next."""
     from aiosched.db.people import teams as stored_teams
 
     with_database(dsn, lambda db: stored_teams.move_dag(db, dag_id, team))
     talk(f"{dag_id}: {team or 'of no team'}")
+    talk("A file that defines it gets it when it is read next: once it is saved, else after parsing.reparse_interval.")
     report({"dag_id": dag_id, "team": team}, output)
 
 

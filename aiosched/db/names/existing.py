@@ -50,8 +50,8 @@ _CHANGES: Final[Mapping[str, str]] = {
 async def check_existing(
     conn: DatabaseConnection, existing: Existing, kind: str, names: Iterable[str], known: Mapping[str, str]
 ) -> None:
-    """Before they are stored or deleted: raise Refused if one of `names` exists and may not, NotFound if one does not exist and has to, and
-    ChangedMeanwhile if one is not as it was read. `known` are those that exist, with their etags.
+    """Before `names` are stored or deleted: raise Refused if one of them exists and may not, NotFound if one does not
+    exist and has to, and ChangedMeanwhile if one is not as it was read. `known` are those that exist, with their etags.
 
     Nobody can take away or change a `known` name whose row is locked. Another one can appear until the row is
     inserted, so the statement that inserts it looks again.

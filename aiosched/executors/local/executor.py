@@ -138,7 +138,7 @@ class LocalExecutor:
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.LOST, _STOPPED))
             elif attempt.trigger is not None:
                 self._triggers.submit(attempt)
-            elif user is not None and (refusal := self._forkservers.refusal(user)) is not None:
+            elif user is not None and (refusal := self._forkservers.refusal(attempt, user)) is not None:
                 self._note(attempt, refusal)
                 self._loop.call_soon(self._finish, self._report_of(attempt.key, Outcome.FAILED, refusal))
             elif attempt.is_async and not self._fresh and user is None:

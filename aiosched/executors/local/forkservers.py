@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +23,7 @@ from aiosched.executors.local.options import LocalOptions
 from aiosched.executors.local.worker_link import WorkerLink
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.protocol import Exited
-from aiosched.other_user import OtherUser, check_access, check_rights, other_user
+from aiosched.other_user import OtherUser, check_access, check_rights, other_user, uid_of
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Forkservers:
         self._users[None] = None
         if (name := self._options.run_as) is not None:
             self._users[None] = await asyncio.to_thread(self._usable, name, "executor.run_as")
-        for name in sorted(self._options.run_as_users):
+        for name in sorted({name for _, name in self._options.run_as_users}):
             self._users[name] = await asyncio.to_thread(self._usable, name, "executor.run_as_users")
         self._client(None)
 
@@ -79,13 +80,17 @@ class Forkservers:
         name = attempt.run_as_user
         return None if name == self._options.run_as else name
 
-    def refusal(self, name: str) -> str | None:
-        """Why attempts must not run as the user `name`; None if they may."""
-        if name in self._users:
+    def refusal(self, attempt: Attempt, name: str) -> str | None:
+        """Why an attempt must not run as the user `name`; None if it may."""
+        team = attempt.run.team
+        if {(team, name), (None, name)} & self._options.run_as_users:
             return None
+        if uid_of(name) in (0, os.geteuid()):
+            return f"the task names the user {name!r} (run_as_user): no task runs as root or as the scheduler's user"
+        whose, entry = ("", name) if team is None else (f" of the team {team!r}", f"{team}:{name}")
         return (
-            f"the task names the user {name!r} (run_as_user), as whom tasks must not run here: add it to the setting "
-            "executor.run_as_users, for a scheduler that may change users"
+            f"the task names the user {name!r} (run_as_user), as whom tasks{whose} must not run here: add {entry!r} to "
+            "the setting executor.run_as_users, for a scheduler that may change users"
         )
 
     def fork(self, link: WorkerLink, shared: int) -> socket.socket:

@@ -25,7 +25,7 @@ class LocalOptions:
     async_workers: int | None = None  # processes for async def tasks; None: one per two cores
     blocked_limit: float = 5.0  # a worker whose event loop is blocked for longer gets no new coroutines
     run_as: str | None = None  # user of this machine as whom workers run; None: that of this process
-    run_as_users: frozenset[str] = frozenset()  # other users that tasks may name
+    run_as_users: frozenset[tuple[str | None, str]] = frozenset()  # other users that tasks may name, of a team or all
     isolation: str = "warm"  # or fresh: a new process for each attempt
     max_xcom_bytes: int = 1_048_576
     max_log_bytes: int = 104_857_600
@@ -56,7 +56,7 @@ class LocalOptions:
             async_slots=settings.executor.async_slots,
             isolation=settings.executor.isolation,
             run_as=settings.executor.run_as,
-            run_as_users=frozenset(settings.executor.run_as_users),
+            run_as_users=frozenset(_user_of_a_team(entry) for entry in settings.executor.run_as_users),
             max_xcom_bytes=core.max_xcom_bytes,
             max_log_bytes=core.max_log_bytes,
             max_field_length=core.max_templated_field_length,
@@ -86,3 +86,9 @@ class LocalOptions:
             uploads_logs=self.uploads_logs,
             xcoms=self.xcoms,
         )
+
+
+def _user_of_a_team(entry: str) -> tuple[str | None, str]:
+    """The team whose tasks may name a user, None for all, and the user: names of users have no colon."""
+    team, colon, user = entry.rpartition(":")
+    return (team if colon else None), user

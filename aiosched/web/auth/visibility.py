@@ -61,7 +61,7 @@ class Visible:
 
     def check_team(self, team: str | None, needed: Role) -> None:
         """Raise Problem 403 if the role for what a team owns (None: for what nobody owns) is too low."""
-        where = "everywhere" if team is None else f"for team {team}"
+        where = "for what is of no team" if team is None else f"for team {team}"
         check_role(self.person, self.person.rights.on_team(team), needed, where)
 
 

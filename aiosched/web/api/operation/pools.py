@@ -173,7 +173,5 @@ async def delete_pool(
 ) -> Response:
     """Delete a pool that no task uses."""
     await check_editable(request_client.db, visible, "pool", name)
-    await pools.delete_pool(
-        request_client.db, name, existing=existing, requested_by=visible.person.requested_by
-    )
+    await pools.delete_pool(request_client.db, name, existing=existing, requested_by=visible.person.requested_by)
     return Response(status_code=204)

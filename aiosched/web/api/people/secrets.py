@@ -188,9 +188,7 @@ async def delete_variable(
 ) -> Response:
     """Delete a variable."""
     await check_editable(request_client.db, visible, "variable", key)
-    await _store(request_client).delete_variable(
-        key, existing=existing, requested_by=visible.person.requested_by
-    )
+    await _store(request_client).delete_variable(key, existing=existing, requested_by=visible.person.requested_by)
     return Response(status_code=204)
 
 
@@ -249,7 +247,5 @@ async def delete_connection(
 ) -> Response:
     """Delete a connection."""
     await check_editable(request_client.db, visible, "connection", conn_id)
-    await _store(request_client).delete_connection(
-        conn_id, existing=existing, requested_by=visible.person.requested_by
-    )
+    await _store(request_client).delete_connection(conn_id, existing=existing, requested_by=visible.person.requested_by)
     return Response(status_code=204)
