@@ -236,6 +236,16 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(on_db: Cli) -> None:
     }
 
 
+def test_the_doctor_cuts_nothing_off_on_a_narrow_terminal(on_db: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    shown = " ".join(on_db("doctor", "-o", "table", code=1).stdout.split())
+
+    assert "…" not in shown
+    for finding in on_db.json("doctor", code=1):
+        assert finding["fix"] is None or f"do: {finding['fix']}" in shown
+
+
 def test_the_doctor_names_sequences_that_are_behind_their_rows(on_db: Cli) -> None:
     """`db migrate`, which it tells to do, puts them forward; those that are ahead are fine."""
 

@@ -90,14 +90,49 @@ def test_an_instant_in_a_table_is_relative_to_now(seconds: int, text: str) -> No
         ([20, 30, 30], 63, (0,), [20, 20, 19]),  # of equal ones the last
         ([20, 30, 30], 64, (0, 1), [20, 30, 10]),
         ([62, 20, 30, 40], 90, (0,), [62, 8, 7, 7]),
-        ([62, 20, 30, 40], 80, (0,), [62, 6, 6, 0]),
+        ([62, 20, 30, 40], 80, (0,), [62, 7, 7, 0]),
         ([62, 20, 30, 40], 64, (0, 2), [62, 0, 30, 0]),  # too wide, and yet whole
     ],
 )
 def test_the_widest_last_columns_are_cut_then_left_out_and_ids_never(
     needs: list[int], room: int, kept: tuple[int, ...], widths: list[int]
 ) -> None:
-    assert fitting(needs, room, kept, [6] * len(needs)) == widths
+    assert fitting([[width] for width in needs], room, kept, [6] * len(needs)) == widths
+
+
+@pytest.mark.parametrize(
+    ("ids", "room", "widths"),
+    [
+        ([20, 20, 200], 80, [20, 28, 28]),  # one is too long: nothing is taken from the others
+        ([20, 45, 200], 80, [45, 16, 15]),  # as long as all of them have room
+        ([5, 62, 62, 62], 80, [62, 16, 0]),  # most are so long
+        ([200], 80, [200, 0, 0]),
+        ([20, 20, 70], 160, [70, 30, 30]),  # there is room
+    ],
+)
+def test_a_few_ids_that_are_too_long_take_no_column_from_the_other_rows(
+    ids: list[int], room: int, widths: list[int]
+) -> None:
+    assert fitting([ids, [30] * len(ids), [30] * len(ids)], room, [0], [8, 8, 8]) == widths
+
+
+def test_the_row_of_an_id_that_is_too_long_goes_on_behind_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    long, words = "d" * 60, "a file of many words and\nlines"
+    columns = {"DAG": str, "STATUS": lambda row: "active", "FILE": lambda row: words}
+
+    show_list(["etl", long, "load"], columns, Format.TABLE, empty="")
+
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [
+        "DAG   STATUS  FILE",
+        "etl   active  a file of many words and …",
+        f"{long}  active  a file of many words and …",
+        "load  active  a file of many words and …",
+    ]
+    assert shown.err == ""
 
 
 def test_a_table_has_one_line_for_each_row_and_cuts_off_what_does_not_fit(
@@ -126,6 +161,42 @@ def test_a_table_has_one_line_for_each_row_and_cuts_off_what_does_not_fit(
     assert "…" in narrow.split()[1]
     assert narrow.split()[2:] == ["2026-11-20T06:00", "2026-11-20", "12:00:00Z", "5", "m", "ago"]
     assert wide.split() == ["d" * 20, "t" * 80, run_id, "2026-11-20", "12:00:00Z", "2026-11-20", "12:00:00Z"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_what_a_list_is_for_is_wrapped_by_words_and_never_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    what, path = (
+        "code of DAGs runs as the scheduler's own user, and can reach all that this user can",
+        "/srv/" + "d" * 60,
+    )
+    table = {"CHECK": lambda row: row, "STATUS": lambda _: "ok", "WHAT": lambda _: what, "DO": lambda _: f"see {path}"}
+
+    show_list(["isolation"], table, Format.TABLE, empty="", sentences=2)
+
+    heading, first, *more = capsys.readouterr().out.splitlines()
+    assert heading == "CHECK      STATUS  WHAT"
+    assert {line[:19] for line in more} == {" " * 19}
+    assert " ".join(line[19:] for line in (first, *more)) == f"{what} do: see {path}"
+    assert all(len(line) <= max(columns, 19 + 30) or line[19:] == path for line in (first, *more))
+    assert not any(line.endswith(" ") for line in (heading, first, *more))
+
+
+def test_columns_before_sentences_leave_them_room(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    table = {"FILE": lambda _: "f.py", "DAGS": lambda _: "d" * 50, "FIRST": lambda row: row}
+
+    show_list(["say what it is", ""], table, Format.TABLE, empty="", sentences=1)
+
+    assert capsys.readouterr().out.splitlines() == [
+        "FILE  DAGS                    FIRST",
+        f"f.py  {'d' * 21}…  say what it is",
+        f"f.py  {'d' * 21}…",
+    ]
 
 
 def test_an_instant_is_shown_in_utc() -> None:

@@ -6,7 +6,8 @@ in RFC 3339, UTC). NO_COLOR is respected.
 
 Tables are for people: a row is one line, run ids are short, and instants are relative to now. What identifies a row is
 never cut: the widest of the other columns are, the last one first, and where that is not enough the last ones are left
-out. With `--wide` all is shown as it is; the other formats always do.
+out. A few ids that are too long take no column from the other rows: their own rows go on past the edge. With `--wide`
+all is shown as it is; the other formats always do.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ class Format(StrEnum):
 
 _UNBOUNDED: Final = 100_000  # columns of a terminal, for what may be wider than the terminal
 _GAP: Final = 2  # between the columns of a table
-_IDS: Final = frozenset({"DAG", "RUN", "TASK", "ID", "POOL", "ASSET", "KEY"})  # never cut, as the first column
+_IDS: Final = frozenset({"DAG", "RUN", "TASK", "ID", "POOL", "ASSET", "KEY", "NAME"})  # never cut, as the first column
 _NARROWEST: Final = 6  # characters to which a column is cut
+_SENTENCE: Final = 30  # characters that a sentence has for a line at least
 _LEFT_OUT: Final = 0  # the width of such a column
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 STRUCTURED: Final = (Format.JSON, Format.YAML)  # for programs
@@ -122,10 +124,13 @@ def harmless(text: str) -> str:
     return _CONTROL.sub("", without_escapes(text))
 
 
-def show_list(items: Sequence[T], columns: Columns[T], output: Format | None, *, empty: str) -> None:
+def show_list(
+    items: Sequence[T], columns: Columns[T], output: Format | None, *, empty: str, sentences: int = 0
+) -> None:
     """Write `items`: their `columns` in tables and plain lines, all fields in JSON and YAML.
 
-    If there are none, tables and plain lines write the message `empty` on stderr.
+    If there are none, tables and plain lines write the message `empty` on stderr. The last `sentences` columns are
+    what the list is for: tables wrap them, and cut nothing off.
     """
     match chosen(output):
         case Format.JSON | Format.YAML as structured:
@@ -137,8 +142,8 @@ def show_list(items: Sequence[T], columns: Columns[T], output: Format | None, *,
                 write("\t".join(_plain(read(item)) for read in columns.values()))
         case Format.TABLE:
             wide, now = is_wide(), SystemClock().now()
-            rows = [[_cell(read(item), None if wide else now) for read in columns.values()] for item in items]
-            _print_table(rows, list(columns), wide=wide)
+            rows = [[_flat(_cell(read(item), None if wide else now)) for read in columns.values()] for item in items]
+            _print_table(rows, list(columns), wide=wide, sentences=sentences)
 
 
 def show_one(fields: Mapping[str, Any], output: Format | None, *, data: Any = None) -> None:
@@ -229,7 +234,11 @@ def _plain(value: Any) -> str:
         value = value.at
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return _cell(value).replace("\t", " ").replace("\n", " ")
+    return _flat(_cell(value))
+
+
+def _flat(text: str) -> str:
+    return text.replace("\t", " ").replace("\n", " ")
 
 
 def _cell(value: Any, now: datetime | None = None) -> str:
@@ -258,49 +267,80 @@ def _words(value: Any, now: datetime | None) -> str:
     return str(value)
 
 
-def fitting(needs: Sequence[int], room: int, kept: Collection[int], least: Sequence[int]) -> list[int]:
-    """Widths of columns that need so many characters, in `room`, which has the gaps between them, too.
+def fitting(cells: Sequence[Sequence[int]], room: int, kept: Collection[int], least: Sequence[int]) -> list[int]:
+    """Widths of columns whose cells need so many characters, in `room`, which has the gaps between them, too.
 
-    Those at the places `kept` have what they need. The widest of the others (of equal ones the last) gets less, down to
-    `least`; if that is not enough the last ones are left out (0).
+    Those at the places `kept` have the width of their longest cell that leaves the others `least`, but not less than
+    most of their cells need. If that is not enough the last of the others are left out (0). The widest of the rest (of
+    equal ones the last) gets less.
     """
-    widths = list(needs)
+    widths = [max(column) for column in cells]
+    others = [place for place in range(len(cells)) if place not in kept]
+    usual = {place: sorted(cells[place])[(len(cells[place]) - 1) // 2] for place in kept}
+    smaller = {place: sorted({n for n in cells[place] if usual[place] <= n < widths[place]}) for place in kept}
 
-    def excess() -> int:
+    def excess(widths: Sequence[int]) -> int:
         shown = [width for width in widths if width != _LEFT_OUT]
         return sum(shown) + _GAP * (len(shown) - 1) - room
 
-    others = [place for place in range(len(needs)) if place not in kept]
-    while excess() > 0 and (wide := [place for place in others if widths[place] > least[place]]):
-        widths[max(wide, key=lambda place: (widths[place], place))] -= 1
-    while excess() > 0 and others:
+    def excess_at_least() -> int:
+        return excess([min(width, least[place]) if place in others else width for place, width in enumerate(widths)])
+
+    while excess_at_least() > 0 and (long := [place for place in kept if smaller[place]]):
+        widest = max(long, key=lambda place: widths[place])
+        widths[widest] = smaller[widest].pop()
+    while excess_at_least() > 0 and others:
         widths[others.pop()] = _LEFT_OUT
+    while excess(widths) > 0 and (wide := [place for place in others if widths[place] > least[place]]):
+        widths[max(wide, key=lambda place: (widths[place], place))] -= 1
     return widths
 
 
-def _print_table(rows: list[list[str]], titles: list[str], *, wide: bool) -> None:
+def _print_table(rows: list[list[str]], titles: list[str], *, wide: bool, sentences: int) -> None:
     from rich.cells import cell_len
-    from rich.table import Table
     from rich.text import Text
 
-    needs = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
-    kept = [place for place, title in enumerate(titles) if place == 0 or title in _IDS]
-    least = [max(len(title), min(need, _NARROWEST)) for title, need in zip(titles, needs, strict=True)]
-    room = _UNBOUNDED if wide else console().width
-    widths = fitting(needs, room, kept, least)
+    screen = console()
+    room = _UNBOUNDED if wide else screen.width
+    first = len(titles) - sentences  # of the sentences
+    cells = [[max(len(title), cell_len(cell)) for cell in column] for title, *column in zip(titles, *rows, strict=True)]
+    kept = [place for place, title in enumerate(titles[:first]) if place == 0 or title in _IDS]
+    least = [max(len(title), min(max(needs), _NARROWEST)) for title, needs in zip(titles, cells, strict=True)]
+    widths = fitting(cells[:first], room - (_SENTENCE + _GAP if sentences else 0), kept, least)
     shown = [place for place, width in enumerate(widths) if width != _LEFT_OUT]
-    # an id that is wider than the terminal goes on in its next line, as it would in any other program
-    screen = console(width=max(room, sum(widths) + _GAP * len(shown)))
-    table = Table(
-        box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0)
-    )  # fmt: skip
-    for place in shown:
-        table.add_column(titles[place], overflow="ellipsis", no_wrap=True, width=widths[place])
+    indent = sum(widths[place] + _GAP for place in shown)
+
+    def line(row: Sequence[str], style_of: Callable[[str], str], rest: str) -> Text:
+        written, begin = Text(), 0
+        for place in shown:
+            cell = Text(row[place], style_of(row[place]))
+            if place not in kept:
+                cell.truncate(widths[place], overflow="ellipsis")
+            written.append(" " * max(begin - written.cell_len, _GAP if begin else 0)).append(cell)
+            begin += widths[place] + _GAP
+        return written.append(rest and " " * max(indent - written.cell_len, _GAP) + rest)
+
+    screen.print(line(titles, lambda _: "bold", "".join(titles[first : first + 1])), soft_wrap=True)
     for row in rows:
-        table.add_row(*(Text(row[place], style=STYLES.get(row[place], "")) for place in shown))
-    screen.print(table)
-    if hidden := [title for place, title in enumerate(titles) if place not in shown]:
+        said, *more = _wrapped(row[first:], titles[first:], room - indent) or [""]
+        screen.print(line(row, lambda cell: STYLES.get(cell, ""), said), soft_wrap=True)
+        for text in more:
+            screen.print(Text(" " * indent + text), soft_wrap=True)
+    if hidden := [title for place, title in enumerate(titles[:first]) if place not in shown]:
         talk(f"not shown, as the terminal is narrow: {', '.join(hidden)} (--wide shows all)")
+
+
+def _wrapped(sentences: Sequence[str], titles: Sequence[str], room: int) -> list[str]:
+    """Lines with sentences: all but the first begin with their title. Paths and addresses stay whole."""
+    from textwrap import wrap
+
+    said = [
+        f"{title.lower()}: {text}" if place else text
+        for place, (title, text) in enumerate(zip(titles, sentences, strict=True))
+        if text
+    ]
+    width = max(room, _SENTENCE)
+    return [each for text in said for each in wrap(text, width, break_long_words=False, break_on_hyphens=False)]
 
 
 def _print_rich(label: str, value: str) -> None:
@@ -309,8 +349,8 @@ def _print_rich(label: str, value: str) -> None:
     console().print(Text.assemble((label, "bold"), (value, STYLES.get(value, ""))), soft_wrap=True)
 
 
-def console(*, stderr: bool = False, width: int | None = None) -> Any:
+def console(*, stderr: bool = False) -> Any:
     """A rich console on the current stream; colours only on a terminal and without NO_COLOR."""
     from rich.console import Console
 
-    return Console(stderr=stderr, width=width, highlight=False, emoji=False)
+    return Console(stderr=stderr, highlight=False, emoji=False)

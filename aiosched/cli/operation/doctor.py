@@ -79,7 +79,7 @@ def doctor(dsn: Dsn = None, output: Output = None) -> None:
         return [finding async for finding in _examine(settings)]
 
     findings = asyncio.run(examine())
-    show_list(findings, _COLUMNS, output, empty="")
+    show_list(findings, _COLUMNS, output, empty="", sentences=2)
     if wrong := [finding for finding in findings if finding.status == "error"]:
         talk(f"{len(wrong)} of {len(findings)} checks failed")
         raise typer.Exit(1)

@@ -198,7 +198,7 @@ def _show(report: MigrationReport, output: Format | None) -> None:
     if chosen(output) in STRUCTURED:
         show_data(report, chosen(output))
         return
-    show_list(report.files, _FILES, output, empty="no DAG files here")
+    show_list(report.files, _FILES, output, empty="no DAG files here", sentences=1)
     for one in report.files:
         for line in one.details:
             talk(f"{one.file}: {line}")
@@ -212,7 +212,7 @@ def _show(report: MigrationReport, output: Format | None) -> None:
     if report.settings:
         write(as_toml(list(report.settings)))
     if report.steps:
-        show_list(report.steps, _STEPS, output, empty="nothing to take over")
+        show_list(report.steps, _STEPS, output, empty="nothing to take over", sentences=1)
         for kind, outcomes in of_steps(report.steps).items():
             talk(f"{kind}: {_numbers(outcomes)}")
     for number, each in enumerate(report.todo, 1):
