@@ -255,6 +255,118 @@ async def test_a_forked_child_that_returns_from_the_task_does_not_become_a_secon
     assert len(reports.final) == 2
 
 
+@pytest.mark.parametrize("end", ["return 1", "await asyncio.sleep(60)", "raise ValueError", "raise SystemExit"])
+async def test_a_child_that_an_async_task_forks_does_nothing_of_the_others(
+    start_local: StartLocal, dags_folder: Path, tmp_path: Path, reports: Reports, end: str
+) -> None:
+    steps = tmp_path / "steps"
+    body = f"""
+    async def forks():
+        await asyncio.sleep(0.05)
+        if os.fork() == 0:
+            {end}
+    async def beside():
+        for _ in range(20):
+            with open({str(steps)!r}, "a") as file:
+                file.write(f"{{os.getpid()}}\\n")
+            await asyncio.sleep(0.01)
+    task(forks), task(beside)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    forks, beside = attempt("forks", number=1, is_async=True), attempt("beside", number=2, is_async=True)
+
+    executor.submit([forks, beside])
+
+    assert [(await reports.of(one)).outcome for one in (forks, beside)] == [Outcome.SUCCESS] * 2
+    assert len(reports.final) == 2
+    pids = steps.read_text().split()
+    assert (len(pids), len(set(pids))) == (20, 1)
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        "await loop.shutdown_default_executor()",
+        "pool = ThreadPoolExecutor(1); loop.set_default_executor(pool); pool.shutdown()",
+        "loop.set_default_executor(ThreadPoolExecutor(1)); await loop.shutdown_default_executor()",
+    ],
+)
+async def test_threads_that_an_async_task_shuts_down_are_not_those_of_the_others(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, do: str
+) -> None:
+    body = f"""
+    from concurrent.futures import ThreadPoolExecutor
+    async def bad():
+        loop = asyncio.get_running_loop()
+        {do}
+        return await asyncio.to_thread(os.getpid)
+    async def beside():
+        await asyncio.sleep(0.1)
+        return await asyncio.to_thread(os.getpid)
+    task(bad), task(beside)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    together = attempt("bad", number=1, is_async=True), attempt("beside", number=2, is_async=True)
+    later = attempt("beside", number=3, is_async=True)
+
+    executor.submit(together)
+    found = [await reports.of(one) for one in together]
+    executor.submit([later])
+    found.append(await reports.of(later))
+
+    assert [one.outcome for one in found] == [Outcome.SUCCESS] * 3, [one.reason for one in found]
+    assert len({one.xcoms[0].value for one in found}) == 1  # in one worker
+
+
+async def test_an_async_task_sets_its_own_threads(start_local: StartLocal, dags_folder: Path, reports: Reports) -> None:
+    body = """
+    from concurrent.futures import ThreadPoolExecutor
+    import threading
+    async def sets():
+        with ThreadPoolExecutor(1, "mine") as pool:
+            asyncio.get_running_loop().set_default_executor(pool)
+            return (await asyncio.create_task(asyncio.to_thread(threading.current_thread))).name
+    task(sets)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    sets = attempt("sets", is_async=True)
+
+    executor.submit([sets])
+
+    assert json.loads((await reports.of(sets)).xcoms[0].value) == "mine_0"
+
+
+async def test_what_an_async_task_sets_of_its_loop_is_put_back(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports
+) -> None:
+    body = """
+    async def sets():
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(lambda loop, coro, **more: 1 / 0)
+        loop.set_exception_handler(print)
+        loop.set_debug(True)
+    async def look():
+        loop = asyncio.get_running_loop()
+        made = await asyncio.create_task(one())
+        return [loop.get_task_factory(), loop.get_exception_handler(), loop.get_debug(), made]
+    async def one(): return 1
+    task(sets), task(look)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    sets, look = attempt("sets", number=1, is_async=True), attempt("look", number=2, is_async=True)
+
+    executor.submit([sets])
+    await reports.of(sets)
+    executor.submit([look])
+
+    assert json.loads((await reports.of(look)).xcoms[0].value) == [None, None, False, 1]
+    assert "restored: the event loop's task factory" in log_of(logs_folder, sets)
+
+
 async def test_a_warm_worker_is_as_new_for_the_next_attempt(
     start_local: StartLocal, dags_folder: Path, logs_folder: Path, tmp_path: Path, reports: Reports
 ) -> None:

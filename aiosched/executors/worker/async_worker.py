@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 from aiosched import leftovers
@@ -32,7 +33,7 @@ from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_health import LoopHealth
 from aiosched.executors.worker.loop_heartbeat import LoopHeartbeat
 from aiosched.executors.worker.marking_loop import name_of, new_marking_loop
-from aiosched.executors.worker.process_parts import parts_of_this_process
+from aiosched.executors.worker.process_parts import parts_of_loop, parts_of_this_process
 from aiosched.executors.worker.process_state import SharedProcessState
 from aiosched.executors.worker.processes import has_children, peak_memory
 from aiosched.executors.worker.protocol import (
@@ -81,9 +82,10 @@ class AsyncWorker(asyncio.Protocol):
             owns_process=True,
         )
         self._dags = InBackground(dags)
-        self._state = SharedProcessState(parts_of_this_process(), self._log_of)
-        dags.after_import = self._state.state.accept_imports
         self._loop = asyncio.get_running_loop()
+        parts = (*parts_of_this_process(), *parts_of_loop(self._loop))
+        self._state = SharedProcessState(parts, self._log_of)
+        dags.after_import = self._state.state.accept_imports
         self._reader = FrameReader()
         self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
         self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
@@ -257,11 +259,25 @@ class AsyncWorker(asyncio.Protocol):
         if self._transport is not None and not self._gone.is_set():
             self._transport.write(frame(message))
 
+    def let_go(self, descriptor: int) -> None:
+        """In a child that a task has forked: it ends where it would go on as this worker, and run others' attempts.
+
+        The descriptor is that of the socket, which the loop would not close here.
+        """
+        os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), descriptor, inheritable=False)
+        for task, _ in self._running.values():
+            cast("DrivenCoroutine[None]", task.get_coro()).inner = _end_child()
+        self._loop.call_soon(os._exit, 0)
+
     def _cancel(self, key: AttemptKey) -> None:
         if key in self._running:
             task, execution = self._running[key]
             execution.stop_requested = True
             task.cancel()
+
+
+async def _end_child() -> None:
+    os._exit(0)
 
 
 def _end_leftovers(name: str, before: float) -> leftovers.EndedProcesses:
@@ -280,6 +296,7 @@ async def _work(
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler requests that by closing the socket
     worker = AsyncWorker(config, gone, sign, lease, log_files)
+    os.register_at_fork(after_in_child=partial(worker.let_go, sock.fileno()))
     transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)
     try:
         await gone.wait()
@@ -297,7 +314,6 @@ def run_worker(
 ) -> None:
     """The main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.register_at_fork(after_in_child=sock.close)
     capture_process(config.log_level)
     with asyncio.Runner(loop_factory=new_marking_loop) as runner:
         loop = runner.get_loop()

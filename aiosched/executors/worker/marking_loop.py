@@ -1,13 +1,15 @@
-"""The event loop of an async worker: processes that an attempt starts through it carry the attempt's name.
+"""The event loop of an async worker, which many attempts share.
 
-Many attempts share such a worker, so the ancestors of a process do not show which attempt started it.
+Processes that an attempt starts through it carry the attempt's name, since their ancestors do not show which attempt
+started them. The default executor that an attempt sets is its own: the others go on when it shuts that down.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Final
 
 from aiosched import leftovers
 from aiosched.core.values.messages import AttemptKey
@@ -19,8 +21,31 @@ def name_of(key: AttemptKey) -> str:
     return f"{os.environ.get(leftovers.MARK, '')}/{'.'.join(map(str, key))}"
 
 
+_own_executor: Final[ContextVar[Any]] = ContextVar("aiosched_own_executor", default=None)
+
+
 class _MarkingLoop:
     """Adds the name to the environment of a subprocess. A process with a name belongs to an operator, which ends it."""
+
+    def set_default_executor(self, executor: Any) -> None:
+        if current_log.get() is None:
+            super().set_default_executor(executor)  # type: ignore[misc]
+        else:
+            _own_executor.set(executor)
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        if executor is None and (own := _own_executor.get()) is not None:
+            try:
+                return super().run_in_executor(own, func, *args)  # type: ignore[misc]
+            except RuntimeError:  # the attempt has shut it down
+                _own_executor.set(None)
+        return super().run_in_executor(executor, func, *args)  # type: ignore[misc]
+
+    async def shutdown_default_executor(self, *args: Any) -> None:
+        if current_log.get() is None:
+            await super().shutdown_default_executor(*args)  # type: ignore[misc]
+        elif (own := _own_executor.get()) is not None:
+            own.shutdown(wait=False)
 
     async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
         return await super().subprocess_exec(*args, **_marked(kwargs))  # type: ignore[misc]

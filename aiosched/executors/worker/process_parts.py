@@ -115,6 +115,15 @@ def _setting(name: str, read: Callable[[], Any], put: Callable[[Any], Any], *, i
     return ProcessPart(read, _named(name), put, is_set_by_imports=imports)
 
 
+def parts_of_loop(loop: asyncio.AbstractEventLoop) -> tuple[ProcessPart, ...]:
+    """The parts of an event loop on which attempts run."""
+    return (
+        _setting("the event loop's task factory", loop.get_task_factory, loop.set_task_factory),
+        _setting("the event loop's exception handler", loop.get_exception_handler, loop.set_exception_handler),
+        _setting("the event loop's debug mode", loop.get_debug, loop.set_debug),
+    )
+
+
 def _attribute(owner: Any, attribute: str, *, imports: bool = False) -> ProcessPart:
     """An attribute of a module, which must be the same object."""
     return _setting(
