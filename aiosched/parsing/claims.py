@@ -9,7 +9,6 @@ Source: docs/architecture.md, "From a file to a version"; the semantics referenc
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +18,7 @@ import msgspec
 
 from aiosched.core.creation.first_sight import is_held_back
 from aiosched.core.creation.run_creation import restriction_of
+from aiosched.core.values.commands import command_line
 from aiosched.db.assets.assets import Clash
 from aiosched.db.statements.dags import FileRow, StoredFile
 from aiosched.parsing.result import ParsedDag, ParsedFile
@@ -146,8 +146,8 @@ def conflict_message(conflicts: Sequence[Conflict], file: str) -> str | None:
 def _said(conflict: Conflict, file: str) -> str:
     dag = f"DAG {conflict.dag_id!r}"
     if conflict.winner is None:
-        move = shlex.join(["aiosched", "teams", "move-dag", conflict.dag_id])
-        move += "" if conflict.wanted_by is None else f" --team {shlex.quote(conflict.wanted_by)}"
+        to = () if conflict.wanted_by is None else ("--team", conflict.wanted_by)
+        move = command_line("teams move-dag", conflict.dag_id, options=to)
         return f"{dag} is not of this file's team, nor is its history; an administrator moves it: `{move}`"
     if conflict.winner == file:
         return f"{dag} is defined twice in this file"
@@ -161,7 +161,7 @@ def pool_warnings(dags: Sequence[ParsedDag], known: Collection[str]) -> list[str
     missing = sorted({(pool, dag.dag_id) for dag in dags for pool in dag.pools if pool not in known})
     return [
         f"DAG {dag_id!r} uses the pool {pool!r}, which does not exist: its tasks wait until "
-        f"`aiosched pools set {pool} SLOTS` creates it."
+        f"`{command_line('pools set', pool, 'SLOTS')}` creates it."
         for pool, dag_id in missing
     ]
 

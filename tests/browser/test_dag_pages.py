@@ -474,7 +474,7 @@ async def test_clearing_a_selection_of_the_grid_shows_what_it_touches_first(serv
     dialog = page.get_by_role("dialog")
     await expect(dialog.get_by_text("2 instances in 1 run will run again")).to_be_visible()
     await expect(dialog.locator(".cli code")).to_have_text(
-        "aiosched tasks clear stages --run for-clear --task '^(fail|never)$'"
+        "aiosched tasks clear stages --run for-clear --task-id fail --task-id never"
     )
     await tab.check_access()
     await tab.picture("clear")

@@ -271,6 +271,10 @@ async def test_people_and_tokens_are_changed_and_taken_away(browser: Browser, gu
     await row.get_by_role("button", name="Change otto").click()
     await dialog.get_by_label("Role").select_option(value="operator")
     await expect(dialog.locator("code")).to_have_text("aiosched users role otto operator")
+    await dialog.get_by_label("New password").fill("another password")
+    both = "aiosched users role otto operator && aiosched users password otto"
+    await expect(dialog.locator("code")).to_have_text(both)
+    await dialog.get_by_label("New password").fill("")
     await tab.check_access()
     await dialog.get_by_role("button", name="Save").click()
     await expect(row).to_contain_text("operator")

@@ -175,8 +175,21 @@ async def test_the_command_of_a_connection_has_every_field(tab: Tab) -> None:
     for label, text in fields.items():
         await dialog.get_by_label(label, exact=True).fill(text)
 
-    line = """aiosched connections set shop --type http --extra '{"a": 1}' --description orders"""
+    line = """aiosched connections add shop --type http --description orders --extra '{"a":1}'"""
     await expect(dialog.locator("code")).to_have_text(line)
+
+
+async def test_the_command_that_replaces_a_connection_takes_away_what_the_dialog_takes_away(
+    service: Service, tab: Tab
+) -> None:
+    await service.api("PUT", "connections/kept", json={"conn_type": "http", "host": "shop", "port": 80, "schema": "s"})
+    dialog = await open_dialog(await tab.open("/secrets?tab=connections"), "Replace kept")
+    await dialog.get_by_label("Login").fill("me")
+    await dialog.get_by_label("Password").fill("secret")
+
+    line = """aiosched connections set kept --json '{"conn_type":"http","login":"me"}' --password -"""
+    await expect(dialog.locator("code")).to_have_text(line)
+    await service.api("DELETE", "connections/kept")
 
 
 async def test_a_dialog_stays_when_the_pools_cannot_be_read_or_its_pool_is_deleted(service: Service, tab: Tab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from aiosched.authoring.runtime.xcom_values import write_xcom
+from aiosched.cli.base.options import read_conf
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.states import RunState
 from aiosched.core.values.typed_json import readable
 from tests.browser.conftest import Tab
@@ -71,6 +74,40 @@ async def test_the_last_failure_of_a_grid_is_that_of_the_run_that_ended_last(tab
         None,
         {"run": "r0", "task": None},
     ]
+
+
+async def test_dialogs_write_the_same_commands_as_messages(tab: Tab) -> None:
+    cases: list[tuple[str, list[Any], list[Any]]] = [
+        ("dags unpause", ["etl"], []),
+        ("why", ["-etl", "r"], ["--map-index", 2]),
+        ("pools set", ["a b", -1, ""], ["--rate=5/min"]),
+        ("inputs answer", ["d", "r", "t", "it's", "--no"], ["-p", "n=-1"]),
+        ("tasks clear", ["d"], ["--run", "-r"]),
+        ("variables set", ["region", "-"], ["--secret"]),
+    ]
+    asked = [[command, names, *options] for command, names, options in cases]
+
+    found = await ask(tab, "../parts/dialog.js", "commandLine", asked)
+
+    assert [shlex.split(line) for line in found] == [
+        shlex.split(command_line(command, *names, options=options)) for command, names, options in cases
+    ]
+
+
+async def test_the_options_of_a_conf_give_the_same_conf_on_the_command_line(tab: Tab) -> None:
+    confs: list[dict[str, Any]] = [
+        {"a": 1, "b": "1", "c": "text", "d": None, "e": [1, {"x": "y"}]},
+        {"nan": "NaN", "infinite": " -Infinity", "spaces": "  ", "empty": "", "lines": "a\nb", "dash": "-x"},
+        {"a=b": 1, "": 2, "=": "x", "c": 3},
+        {"-p": 1, "--": "2"},
+    ]
+
+    found = await ask(tab, "../parts/actions/conf.js", "flagsOf", [[{}, conf] for conf in confs])
+
+    for conf, words in zip(confs, found, strict=True):
+        pairs = [value for option, value in zip(words[::2], words[1::2], strict=True) if option == "-p"]
+        rest = [value for option, value in zip(words[::2], words[1::2], strict=True) if option == "--conf"]
+        assert read_conf(rest[0] if rest else None, pairs) == conf
 
 
 WORDS = {

@@ -303,6 +303,17 @@ def test_a_terminal_gets_a_table_with_colours() -> None:
     assert first.split() == ["core.dags_folder", "dags", "default"]
 
 
+def test_only_states_have_colours_not_ids_that_are_called_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    show_list(["failed"], {"DAG": str, "STATE": str}, Format.TABLE, empty="")
+
+    assert capsys.readouterr().out.splitlines()[1] == "failed  \x1b[31mfailed\x1b[0m"
+
+
 def test_a_table_of_one_thing_leaves_out_what_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     show_one({"name": "etl", "description": None, "open": 4}, Format.TABLE)
 

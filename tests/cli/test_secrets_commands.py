@@ -225,6 +225,17 @@ def test_add_makes_new_ones_and_set_changes_fields(secret: Cli) -> None:
     assert (sales["host"], sales["password"], sales["login"]) == ("other", "brandnew", "user")
 
 
+def test_json_replaces_all_fields_of_a_connection_and_leaves_the_password_out_of_the_command_line(secret: Cli) -> None:
+    secret("connections", "add", "sales", "--uri", URI)
+
+    secret("connections", "set", "sales", "--json", '{"conn_type": "http"}', "--password", "-", input="brandnew\n")
+
+    sales = secret.json("connections", "get", "sales", "--reveal")
+    assert {name: value for name, value in sales.items() if value} == {
+        "conn_id": "sales", "conn_type": "http", "password": "brandnew",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

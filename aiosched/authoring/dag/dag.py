@@ -17,6 +17,7 @@ from aiosched.authoring.dag.custom_timetables import DagRunInfo
 from aiosched.clock import SystemClock
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.timetables import DataInterval, Restriction, timed, zone
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.instants import plain_utc
 from aiosched.errors import Refused
 from aiosched.lazy import provided
@@ -168,7 +169,8 @@ class DAG(DagContents):
     def clear(self, *args: Any, **kwargs: Any) -> int:
         """0 where no task runs: tests call it before `test()`, which keeps nothing. Raises Refused in a task."""
         if is_at_work():
-            raise Refused(f"A task cannot clear others. Use the REST API, or `aiosched tasks clear {self.dag_id} …`.")
+            command = command_line("tasks clear", self.dag_id)
+            raise Refused(f"A task cannot clear others. Use the REST API, or `{command} …`.")
         return 0
 
     def create_dagrun(self, state: str = "queued", *_: Any, **given: Any) -> Any:

@@ -313,8 +313,9 @@ def _print_table(rows: list[list[str]], titles: list[str], *, wide: bool, senten
     def line(row: Sequence[str], style_of: Callable[[str], str], rest: str) -> Text:
         written, begin = Text(), 0
         for place in shown:
-            cell = Text(row[place], style_of(row[place]))
+            cell = Text(row[place])
             if place not in kept:
+                cell.stylize(style_of(row[place]))
                 cell.truncate(widths[place], overflow="ellipsis")
             written.append(" " * max(begin - written.cell_len, _GAP if begin else 0)).append(cell)
             begin += widths[place] + _GAP

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aiosched.cli.base.output import ExactInstant, RunId, console, duration, instant, talk
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.states import FINISHED
 from aiosched.errors import TimedOut
 
@@ -49,7 +50,7 @@ async def follow(db: Database, run: RunRow, *, timeout: float | None) -> RunRow:
         except TimeoutError:
             raise TimedOut(
                 f"Run {run.run_id} of {run.dag_id} is still {run.state}. It continues; follow it with: "
-                f"aiosched runs watch {run.dag_id} {run.run_id}"
+                f"{command_line('runs watch', run.dag_id, run.run_id)}"
             ) from None
 
 

@@ -47,6 +47,7 @@ from aiosched.cli.dags import backfill, dag_files, lists
 from aiosched.core.graph.given_texts import TypedConf
 from aiosched.core.requests.requests import DeleteDag, Pause, ReleaseDag, Trigger, Unpause
 from aiosched.core.requests.stored import verb_of
+from aiosched.core.values.commands import command_line
 from aiosched.errors import NotFound, Refused, TimedOut
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ async def _trigger(
     if row.is_paused and not request.unpause and not even_paused:
         raise Refused(
             f"DAG {dag_id!r} is paused, so the run would wait. Add --unpause or --even-paused, or first: "
-            f"aiosched dags unpause {dag_id}"
+            f"{command_line('dags unpause', dag_id)}"
         )
     started = time.monotonic()
     logical_date, _ = await span_of(db, dag_id, date, None)

@@ -57,7 +57,10 @@ Uri = Annotated[
     ),
 ]
 JsonText = Annotated[
-    str | None, typer.Option("--json", metavar="JSON", help="All fields as a JSON object.", show_default=False)
+    str | None,
+    typer.Option(
+        "--json", metavar="JSON", help="All fields as a JSON object; the password may be beside it.", show_default=False
+    ),
 ]
 Type = Annotated[
     str | None,
@@ -295,7 +298,8 @@ def _asked(what: str) -> str:
 def _described(conn_id: str, uri: str | None, json: str | None, given: Mapping[str, Any]) -> ConnectionValue:
     from aiosched.core.values.connections import ConnectionValue
 
-    if (uri is not None) + (json is not None) + bool(given.keys() - {"description"}) != 1:
+    fields = given.keys() - {"description"} - ({"password"} if json is not None else set())
+    if (uri is not None) + (json is not None) + bool(fields) != 1:
         raise UsageProblem("Describe the connection in one way: --uri, --json, or --type with --host and other fields.")
     if uri == "-":
         uri = _asked("URI")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm
 from aiosched.cli.base.output import Columns, counted, report, show_list, show_one, talk
@@ -30,15 +32,19 @@ app: typer.Typer = typer.Typer(
 )
 
 
-def _no_option(text: str | None) -> str | None:
-    """SLOTS may be -1, so what looks like an option and is none of ours comes as an argument."""
-    if text is not None and text.startswith("-") and text != "-":
-        raise typer.BadParameter(f"there is no option {text!r}; see aiosched pools set --help")
-    return text
+class _NegativeSlots(TyperCommand):
+    """A command that takes -1 for SLOTS, not for an option: with a space before it, it is no option, and the same
+    number."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        numbers = [f" {arg}" if _NEGATIVE.fullmatch(arg) else arg for arg in args[:end]]
+        return super().parse_args(ctx, [*numbers, *args[end:]])
 
 
 Name = Annotated[str, typer.Argument(metavar="POOL", help="The pool's name.", show_default=False)]
 
+_NEGATIVE: Final = re.compile(r"-\d+")
 _COLUMNS: Final[Columns[Pool]] = {
     "POOL": lambda pool: pool.name,
     "SLOTS": lambda pool: _slots(pool.slots),
@@ -70,15 +76,13 @@ def get(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     show_one(_fields(pool), output, data=pool)
 
 
-@app.command("set", context_settings={"ignore_unknown_options": True})
+@app.command("set", cls=_NegativeSlots)
 def set_(
-    name: Annotated[
-        str, typer.Argument(metavar="POOL", help="The pool's name.", callback=_no_option, show_default=False)
-    ],
+    name: Name,
     slots: Annotated[int, typer.Argument(min=-1, metavar="SLOTS", help="-1 is infinite, 0 lets nothing run.")],
     description: Annotated[
         str | None,
-        typer.Argument(metavar="DESCRIPTION", help="The purpose of the pool.", callback=_no_option, show_default=False),
+        typer.Argument(metavar="DESCRIPTION", help="The purpose of the pool.", show_default=False),
     ] = None,
     include_deferred: Annotated[
         bool | None,

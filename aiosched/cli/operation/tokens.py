@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,6 +11,7 @@ from aiosched.cli.base.options import MOST_BIGINT, Dsn, Output
 from aiosched.cli.base.output import Columns, report, show_list, talk
 from aiosched.cli.base.session import load, with_database
 from aiosched.cli.operation.users import Name, check_role
+from aiosched.core.values.commands import command_line
 from aiosched.errors import NotFound
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ async def _owners(db: Database, name: str) -> str:
 
     is_local = any(user.kind == LOCAL for user in await list_users(db))
     local = f"Who logs in without a password is {LOCAL!r}: aiosched tokens create {LOCAL}. " if is_local else ""
-    return f"{local}A program gets an account by: aiosched users create {quote(name)} --role viewer --service."
+    command = command_line("users create", name, options=("--role", "viewer", "--service"))
+    return f"{local}A program gets an account by: {command}."
 
 
 @app.command()

@@ -12,6 +12,7 @@ import typer
 from aiosched.cli.base.options import Dsn, Output, UsageProblem, Yes, confirm
 from aiosched.cli.base.output import Columns, counted, report, show_list, talk
 from aiosched.cli.base.session import load, with_database
+from aiosched.core.values.commands import command_line
 from aiosched.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -125,7 +126,10 @@ def create(
         return await create_user(db, name, role, digest, kind="service" if service else "person")
 
     user = with_database(dsn, make)
-    talk(f"created {user.role} {user.name}" + (f"; its tokens: aiosched tokens create {user.name}" if service else ""))
+    talk(
+        f"created {user.role} {user.name}"
+        + (f"; its tokens: {command_line('tokens create', user.name)}" if service else "")
+    )
     report(asdict(user), output)
 
 
@@ -209,7 +213,8 @@ def list_grants(name: Name, dsn: Dsn = None, output: Output = None) -> None:
     for each in user.grants:
         role, _, where = each.partition("@")
         held.append({"role": role, "where": where})
-    show_list(held, _GRANTS, output, empty=f"{name} has no grants; give one with: aiosched users grant {name} viewer …")
+    give = command_line("users grant", name, "viewer")
+    show_list(held, _GRANTS, output, empty=f"{name} has no grants; give one with: {give} …")
 
 
 @app.command()

@@ -32,6 +32,7 @@ from aiosched.core.timetables import (
     scheduled_between,
 )
 from aiosched.core.timetables.days import DayOrInstant, Period, is_day, period_of
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.ids import ALLOWED_RUN_ID, RUN_WORDS, check_new_name, make_run_id
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
@@ -139,7 +140,7 @@ def due_questions(dag: DagStatus, now: datetime) -> dict[str, str | None]:
     return {
         "file": DEFINED_BY_NOBODY if dag.is_stale and not dag.has_import_errors else None,
         "import": "its file cannot be imported: see `aiosched dags errors`" if dag.has_import_errors else None,
-        "paused": f"the DAG is paused: `aiosched dags unpause {dag.dag_id}`" if dag.is_paused else None,
+        "paused": f"the DAG is paused: `{command_line('dags unpause', dag.dag_id)}`" if dag.is_paused else None,
         "schedule": schedule,
         "max_active_runs": limit,
     }
@@ -414,7 +415,7 @@ def backfill_runs(
                 if unfinished
                 else ""
             )
-            + f"; see `aiosched dags next {spec.dag_id}`."
+            + f"; see `{command_line('dags next', spec.dag_id)}`."
         )
 
 

@@ -21,6 +21,7 @@ import msgspec
 
 from aiosched.core.slots.competing_demands import CompetingDemand, DemandPlace
 from aiosched.core.slots.rates import RecentStarts
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.messages import AttemptKey
 
 
@@ -201,7 +202,7 @@ class Room:
         """Why the pool does not have that many open slots for a DAG of that team."""
         name, slots, pool = needs.pool, needs.slots, self.pools.get(needs.pool)
         if pool is None:
-            return f"pool {name!r} does not exist: create it with `aiosched pools set {name} {max(slots, 1)}`"
+            return f"pool {name!r} does not exist: create it with `{command_line('pools set', name, max(slots, 1))}`"
         if pool.is_foreign(needs.team):
             return f"pool {name!r} belongs to another team: choose a pool that this DAG may use"
         if slots > pool.open and pool.total >= 0 and (pool.include_deferred or not needs.defers):
@@ -308,9 +309,8 @@ class Grant(NamedTuple):
 def _pool_refusal(name: str, slots: int, pool: PoolRoom) -> str:
     need = f"pool {name!r}: needs {slots} slot{'s' if slots != 1 else ''}"
     if slots > pool.total:
-        return (
-            f"{need}, has {pool.total} in all: enlarge it with `aiosched pools set {name} {slots}` or lower pool_slots"
-        )
+        enlarge = command_line("pools set", name, slots)
+        return f"{need}, has {pool.total} in all: enlarge it with `{enlarge}` or lower pool_slots"
     kept = f", {pool.kept} reserved for tasks that go first" if pool.kept else ""
     return f"{need}, {pool.open} of {pool.total} open{kept}"
 

@@ -6,11 +6,11 @@ Source: docs/why.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import join
 from typing import Final
 
 from aiosched.core.graph.instances import is_undone
 from aiosched.core.run.board import Board, Instance
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.states import FAILURES, TaskState
 
 _MOST_NAMED: Final = 5  # tasks that a command names
@@ -20,12 +20,12 @@ _ENDED_EARLY: Final = frozenset({"cancelled", "marked", "timed_out"})
 
 def show_log(board: Board, instance: Instance) -> str:
     """Shows the log of an instance."""
-    return _words("tasks", "logs", *_place(board, instance))
+    return command_line("tasks logs", *_place(board, instance), options=_index(instance))
 
 
 def explain(board: Board, instance: Instance) -> str:
     """Explains an instance."""
-    return _words("why", *_place(board, instance))
+    return command_line("why", *_place(board, instance), options=_index(instance))
 
 
 def clear_failed(board: Board, instances: Sequence[Instance]) -> str:
@@ -35,7 +35,7 @@ def clear_failed(board: Board, instances: Sequence[Instance]) -> str:
 
 def clear_onto_newest(board: Board) -> str:
     """Clears what failed in a run, and moves the run to the newest version of its DAG."""
-    return _words("tasks", "clear", board.run.dag_id, "--run", board.run.run_id, "--only-failed", "--newest-version")
+    return _clear_tasks(board, "--only-failed", "--newest-version")
 
 
 def clear_with_downstream(board: Board, instance: Instance) -> str:
@@ -46,27 +46,30 @@ def clear_with_downstream(board: Board, instance: Instance) -> str:
 def rerun(board: Board) -> str:
     """Lets a run that has ended without success go on: clears what failed, or what it did not come to."""
     run = board.run
-    whole = ("runs", "clear", run.dag_id, run.run_id)
+    whole = ("runs clear", run.dag_id, run.run_id)
     if any(is_undone(each) for each in board) or (
         run.reason not in _ENDED_EARLY and any(each.state in FAILURES for each in board)
     ):
-        return _words(*whole, "--only-failed")
+        return command_line(*whole, options=("--only-failed",))
     left = (each for each in board if each.state not in (TaskState.SUCCESS, TaskState.REMOVED))
     tasks = list(dict.fromkeys(board.graph.task_ids[each.task] for each in left))
     if not 0 < len(tasks) <= _MOST_NAMED:
-        return _words(*whole)
-    return _words("tasks", "clear", run.dag_id, "--run", run.run_id, *_named(tasks))
+        return command_line(*whole)
+    return _clear_tasks(board, *_named(tasks))
 
 
 def _clear(board: Board, instances: Sequence[Instance], *options: str) -> str:
-    run, first = board.run, instances[0]
     tasks = list(dict.fromkeys(board.graph.task_ids[each.task] for each in instances))
-    index = _index(first) if len(instances) == 1 else ()
-    return _words("tasks", "clear", run.dag_id, "--run", run.run_id, *_named(tasks), *index, *options)
+    index = _index(instances[0]) if len(instances) == 1 else ()
+    return _clear_tasks(board, *_named(tasks), *index, *options)
+
+
+def _clear_tasks(board: Board, *options: str) -> str:
+    return command_line("tasks clear", board.run.dag_id, options=("--run", board.run.run_id, *options))
 
 
 def _place(board: Board, instance: Instance) -> tuple[str, ...]:
-    return board.run.dag_id, board.run.run_id, board.graph.task_ids[instance.task], *_index(instance)
+    return board.run.dag_id, board.run.run_id, board.graph.task_ids[instance.task]
 
 
 def _index(instance: Instance) -> tuple[str, ...]:
@@ -75,7 +78,3 @@ def _index(instance: Instance) -> tuple[str, ...]:
 
 def _named(task_ids: Sequence[str]) -> list[str]:
     return [word for task_id in task_ids for word in ("--task-id", task_id)]
-
-
-def _words(*words: str) -> str:
-    return join(("aiosched", *words))

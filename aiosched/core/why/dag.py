@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from aiosched.core.assets.conditions import AssetExpression, AssetStatus, QueuedAsset, why_not_triggered
 from aiosched.core.creation.partitions import PartitionProgress
 from aiosched.core.creation.run_creation import DagStatus, allows, due_questions
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.durations import duration
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import RunType
@@ -126,7 +127,11 @@ def _data_gate(dag_id: str, schedules: ScheduleFacts, now: datetime) -> Gate:
     name, detail = "schedules", counted(schedules.number, "schedule")
     for number, words in ((schedules.paused, "paused"), (schedules.failing, "with an error")):
         detail += f", {number} {words}" if number else ""
-    commands = (f"aiosched schedules list --dag {dag_id}",) if schedules.failing or schedules.next_at is None else ()
+    commands = (
+        (command_line("schedules list", options=("--dag", dag_id)),)
+        if schedules.failing or schedules.next_at is None
+        else ()
+    )
     if schedules.next_at is None:
         return Gate(name=name, verdict=Verdict.NEVER, detail=f"{detail}; none is due any more", commands=commands)
     detail += f"; next is {schedules.next_name} at {stamp(schedules.next_at)}"
@@ -156,7 +161,7 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
         if allows(status, RunType.MANUAL):
             can_be = not (status.is_stale or status.has_import_errors)
             how = ": it runs only when it is triggered"
-            commands = (f"aiosched dags trigger {status.dag_id}",) if can_be else ()
+            commands = (command_line("dags trigger", status.dag_id),) if can_be else ()
         else:
             how, commands = ", and its allowed_run_types leave out 'manual'", ()
         detail = f"it has no schedule{how}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from shlex import quote
 
 from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.graph.instances import is_due
@@ -16,6 +15,7 @@ from aiosched.core.graph.previous_run import PASSED
 from aiosched.core.graph.trigger_rules import TriggerVerdict as Judgement
 from aiosched.core.graph.trigger_rules import explain as explain_rule
 from aiosched.core.run.board import Board, Instance
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import (
     FAILURES,
@@ -201,7 +201,9 @@ def _answers(board: Board, instance: Instance, question: InputRequest | None) ->
     """A command for each option; if a param needs a value, the one that shows the question."""
     run, task_id = board.run, board.graph.task_ids[instance.task]
     if question is None or any(param.required for param in question.params.values()):
-        return (f"aiosched inputs list --dag {run.dag_id}",)
-    index = "" if instance.map_index < 0 else f" --map-index {instance.map_index}"
-    place = f"aiosched inputs answer {run.dag_id} {quote(run.run_id)} {task_id}"
-    return tuple(f"{place} {quote(option)}{index}" for option in question.options[:_MOST_ANSWERS])
+        return (command_line("inputs list", options=("--dag", run.dag_id)),)
+    index = () if instance.map_index < 0 else ("--map-index", instance.map_index)
+    return tuple(
+        command_line("inputs answer", run.dag_id, run.run_id, task_id, option, options=index)
+        for option in question.options[:_MOST_ANSWERS]
+    )

@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.durations import duration
 from aiosched.core.values.ids import instance_name
 
@@ -165,7 +166,7 @@ def paused_gate(dag_id: str, *, is_paused: bool) -> Gate:
     """Whether the DAG is active."""
     if not is_paused:
         return Gate(name="DAG is active", verdict=Verdict.OK)
-    detail, command = "the DAG is paused: none of its tasks start", f"aiosched dags unpause {dag_id}"
+    detail, command = "the DAG is paused: none of its tasks start", command_line("dags unpause", dag_id)
     return Gate(name="DAG is active", verdict=Verdict.WAIT, detail=detail, commands=(command,))
 
 

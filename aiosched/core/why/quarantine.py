@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.instants import stamp
 from aiosched.core.why.explanation import Explanation, Gate, Verdict, commands_of, seconds_since
 
@@ -39,7 +40,7 @@ def quarantine_gates(
     detail = f"since {stamp(found.since)}: {found.place} failed ({error}){times}; the DAG is tried again {again}"
     if has_slot:
         return [Gate(name="quarantine", verdict=Verdict.OK, detail=f"it goes on, and its result waits: {detail}")]
-    commands = (f"aiosched dags release {dag_id}",)
+    commands = (command_line("dags release", dag_id),)
     return [Gate(name="quarantine", verdict=Verdict.WAIT, detail=detail, opens_at=found.retry_at, commands=commands)]
 
 

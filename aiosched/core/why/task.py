@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from shlex import quote
 from typing import Final
 
 from aiosched.core.graph.human_input import InputRequest
 from aiosched.core.run.board import Board, Instance
 from aiosched.core.slots.allocation import Candidate, Room
 from aiosched.core.slots.rates import RecentStarts
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.durations import duration
 from aiosched.core.values.instants import stamp
 from aiosched.core.values.states import FINISHED, HOLDING_SLOT, SCHEDULABLE, TaskState
@@ -250,7 +250,7 @@ def _pool_gate(facts: TaskFacts) -> Gate:
     team = candidate.dag.team
     reason = room.pool_refusal(candidate.needs)
     if pool is None:
-        command = f"aiosched pools set {quote(name)} {max(needs, 1)}"
+        command = command_line("pools set", name, max(needs, 1))
         detail = "there is no such pool"
         return Gate(name=f"pool {name}", verdict=Verdict.NEVER, detail=detail, commands=(command,))
     figures = f"{facts.pool_used} of {pool.total} slots held" if pool.total >= 0 else "no limit"
@@ -268,13 +268,13 @@ def _pool_gate(facts: TaskFacts) -> Gate:
         return _rate_gate(f"pool {name}", pool.starts, facts.ahead[0] if facts.ahead else 0)
     if needs > pool.total:
         detail = f"needs {needs}, has {counted(pool.total, 'slot')} in all"
-        command = f"aiosched pools set {quote(name)} {needs}"
+        command = command_line("pools set", name, needs)
         return Gate(name=f"pool {name}", verdict=Verdict.NEVER, detail=detail, commands=(command,))
     detail, ahead_slots = f"{figures}, needs {needs}", 0
     if facts.ahead is not None and facts.ahead[0]:
         detail += f"; {counted(facts.ahead[0], 'task')} before it"
         ahead_slots = facts.ahead[1]
-    command = f"aiosched pools set {quote(name)} {facts.pool_used + ahead_slots + needs}"
+    command = command_line("pools set", name, facts.pool_used + ahead_slots + needs)
     return Gate(
         name=f"pool {name}", verdict=Verdict.WAIT, detail=detail, holders=facts.pool_holders, commands=(command,)
     )  # fmt: skip

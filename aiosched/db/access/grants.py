@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aiosched.core.access.grants import RoleGrant
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.core.values.commands import command_line
 from aiosched.db.audit.entries import record
 from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
@@ -56,7 +57,8 @@ async def remove_grant(db: Database, user: str, grant: RoleGrant) -> None:
     async with db.transaction() as conn:
         key = await _id_of(conn, user)
         if await conn.fetchval(REMOVE_GRANT, key, grant.kind.value, grant.name) is None:
-            raise NotFound(f"{user} has no grant for {grant.kind} {grant.name!r}; see `aiosched users grants {user}`.")
+            see = command_line("users grants", user)
+            raise NotFound(f"{user} has no grant for {grant.kind} {grant.name!r}; see `{see}`.")
         await record(conn, AuditKind.GRANT_DELETED, user, grant=str(grant))
 
 

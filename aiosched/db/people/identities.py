@@ -11,6 +11,7 @@ from typing import Final
 from aiosched.core.access.grants import RoleGrant
 from aiosched.core.audit.actor import actor
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.core.values.commands import command_line
 from aiosched.db.access.grants import replace_provider_grants
 from aiosched.db.audit.entries import record
 from aiosched.db.people.accounts import READ_LOGIN, Login, login_of
@@ -73,5 +74,5 @@ async def admit(db: Database, identity: ProvidedIdentity, name: str, rights: Pro
         raise Refused(f"{name!r} is a local user with a password: log in with it, or rename one of the two users.")
     raise Refused(
         f"The name {name!r} belongs to somebody else here: another user of the identity provider, a user of another "
-        f"provider, or a service account. An administrator can delete that one: aiosched users delete {name}"
+        f"provider, or a service account. An administrator can delete that one: {command_line('users delete', name)}"
     )

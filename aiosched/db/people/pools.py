@@ -15,6 +15,7 @@ import msgspec
 from aiosched.core.audit.actor import actor
 from aiosched.core.graph.spec import DEFAULT_POOL
 from aiosched.core.slots.rates import parse_rate
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.ids import check_new_name
 from aiosched.db.access.owners import check_team
 from aiosched.db.names.existing import Existing, IfExists, check_existing, etag_of, exists_already
@@ -185,7 +186,7 @@ async def delete_pool(
             if await conn.execute(DELETE_POOL, name) != "DELETE 1":
                 raise Refused(
                     f"{pool.used} slots of pool {name!r} are in use. Let its tasks finish first: "
-                    f"aiosched pools set {name} 0"
+                    f"{command_line('pools set', name, 0)}"
                 )
             await _log(conn, "delete_pool", PoolChange(pool, pool), requested_by, reason)
             await notify(conn, "pools", ())

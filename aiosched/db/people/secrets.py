@@ -24,6 +24,7 @@ import msgspec
 
 from aiosched.core.audit.actor import actor
 from aiosched.core.audit.kinds import AuditKind
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.connections import ConnectionValue
 from aiosched.core.values.ids import check_new_name
 from aiosched.core.values.masking import MASK, is_sensitive, shown
@@ -478,8 +479,8 @@ def _check_change(key: str, owner: str | None, reader: Reader) -> None:
     if not reader.may_change(owner):
         raise Refused(
             f"The variable {key!r} belongs to nobody, and is read by the DAGs of all teams: a task of the team "
-            f"{reader.team!r} changes what belongs to its team. Use another name, or give it to the team: `aiosched "
-            f"variables set {key} VALUE --team {reader.team}`."
+            f"{reader.team!r} changes what belongs to its team. Use another name, or give it to the team: "
+            f"`{command_line('variables set', key, 'VALUE', options=('--team', reader.team))}`."
         )
 
 

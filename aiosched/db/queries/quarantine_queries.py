@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.ids import instance_name
 from aiosched.core.values.instants import stamp
 from aiosched.db.access.visibility import ScopedStatement, Seen
@@ -37,7 +38,7 @@ class QuarantineRow:
     @property
     def release(self) -> str:
         """The command that tries it again at once."""
-        return f"aiosched dags release {self.dag_id}"
+        return command_line("dags release", self.dag_id)
 
 
 # Index: the primary key; the table has few rows.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import select, tuple_
 
 from aiosched.core.creation.durable_schedules import Terms
+from aiosched.core.values.commands import command_line
 from aiosched.db.access.only_seen import only_seen
 from aiosched.db.access.visibility import Seen
 from aiosched.db.queries.queries import fetch
@@ -50,5 +51,6 @@ async def get_schedule(db: Database, dag_id: str, name: str) -> Schedule:
     """One schedule. Raises NotFound."""
     found = await list_schedules(db, dag_id=dag_id, name=name)
     if not found:
-        raise NotFound(f"DAG {dag_id!r} has no schedule {name!r}; see `aiosched schedules list --dag {dag_id}`.")
+        see = command_line("schedules list", options=("--dag", dag_id))
+        raise NotFound(f"DAG {dag_id!r} has no schedule {name!r}; see `{see}`.")
     return found[0]

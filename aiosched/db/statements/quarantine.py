@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from aiosched.core.values.commands import command_line
 from aiosched.db.schema.tables import DAG_QUARANTINE
 from aiosched.db.server.connection import DatabaseConnection, Queryable
 
@@ -35,7 +36,7 @@ class Quarantined(NamedTuple):
         return (
             f"DAG {self.dag_id!r} is in quarantine since {self.since.isoformat(timespec='seconds')}: {self.place} "
             f"failed ({self.error}). Nothing of it is decided; it is tried again at "
-            f"{self.retry_at.isoformat(timespec='seconds')}, or now by `aiosched dags release {self.dag_id}`."
+            f"{self.retry_at.isoformat(timespec='seconds')}, or now by `{command_line('dags release', self.dag_id)}`."
         )
 
 

@@ -15,10 +15,11 @@ from aiosched.db.people import human_inputs
 from aiosched.db.people.human_inputs import TaskPlace
 from aiosched.db.statements.clearing import runs_by_id
 from aiosched.db.statements.inbox import RequestResult
-from aiosched.errors import NotFound, Refused
+from aiosched.errors import Refused
 from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.memory.version_reading import ensure_versions
 from aiosched.scheduler.requests.notes import place_of
+from aiosched.scheduler.requests.runs_meant import no_run
 from aiosched.scheduler.session.session import Session
 
 
@@ -28,7 +29,7 @@ async def answer_input(session: Session, dag: OwnedDag, request: AnswerInput, nu
     async with session.env.db.acquire() as conn:
         found = await runs_by_id(conn, dag_id, [run_id])
         if not found:
-            raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag_id}`.")
+            raise no_run(dag_id, run_id)
         await ensure_versions(session.cache, conn, {found[0].version_id})
         graph = session.cache.versions[found[0].version_id][1]
         place = TaskPlace(*await place_of(conn, graph, found[0], what, request.map_index))

@@ -27,6 +27,7 @@ import asyncpg
 
 from aiosched.core.requests.requests import CancelRun, DeleteDag, EmitAsset, Pause, ReleaseDag, Trigger, Unpause
 from aiosched.core.requests.stored import decode
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.ids import partition_of
 from aiosched.core.values.states import RUN_FINISHED
 from aiosched.db.server.failures import is_of_database
@@ -53,6 +54,7 @@ from aiosched.scheduler.requests.continuing import continue_schedule
 from aiosched.scheduler.requests.notes import set_note
 from aiosched.scheduler.requests.preview import is_preview
 from aiosched.scheduler.requests.rendering import render
+from aiosched.scheduler.requests.runs_meant import no_run
 from aiosched.scheduler.requests.triggers import PlannedRuns, PlannedTrigger, create_triggered, plan_trigger
 from aiosched.scheduler.runs import backfills
 from aiosched.scheduler.runs.asset_runs import emit_event
@@ -296,7 +298,7 @@ async def _cancel_run(session: Session, dag: OwnedDag, request: CancelRun, numbe
             return
     found = await runs.find_run(session.env.db, dag.row.dag_id, run_id=run_id)
     if found is None:
-        raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
+        raise no_run(dag.row.dag_id, run_id)
     if not (ended := found.state in RUN_FINISHED):
         session.cache.unreadable.refuse_run(found)
     raise Refused(
@@ -308,7 +310,7 @@ async def _delete_dag(session: Session, dag: OwnedDag, _: DeleteDag, number: int
     if dag.runs.running:
         raise Refused(
             f"DAG {dag.row.dag_id!r} has {len(dag.runs.running)} running runs; cancel them first "
-            f"(`aiosched runs cancel {dag.row.dag_id} …`)."
+            f"(`{command_line('runs cancel', dag.row.dag_id)} …`)."
         )
     async with session.env.side_journal.transaction() as transaction:
         await delete_dag(transaction.conn, dag.row.dag_id)

@@ -21,6 +21,7 @@ from aiosched.db.statements.runs import load_runs
 from aiosched.errors import ChangedMeanwhile, NotFound, Refused, did_you_mean
 from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.memory.version_reading import ensure_versions
+from aiosched.scheduler.requests.runs_meant import no_run
 from aiosched.scheduler.runs.incomplete import complete
 from aiosched.scheduler.session.session import Session
 
@@ -35,7 +36,7 @@ async def set_note(session: Session, dag: OwnedDag, request: SetNote, number: in
         conn = transaction.conn
         found = await runs_by_id(conn, dag.row.dag_id, [run_id])
         if not found:
-            raise NotFound(f"DAG {dag.row.dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag.row.dag_id}`.")
+            raise no_run(dag.row.dag_id, run_id)
         map_index = None
         if task_id is None:
             await _check_read(conn, dag, request, await notes.run_note(conn, found[0].key))

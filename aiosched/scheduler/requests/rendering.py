@@ -19,11 +19,12 @@ from aiosched.core.values.messages import RENDERING, Attempt, AttemptKey, Callba
 from aiosched.db.statements.clearing import runs_by_id
 from aiosched.db.statements.inbox import RequestResult, announce_applied
 from aiosched.db.statements.runs import load_readable_runs
-from aiosched.errors import NotFound, Refused, StaleRows
+from aiosched.errors import Refused, StaleRows
 from aiosched.scheduler.memory.cache import OwnedDag
 from aiosched.scheduler.memory.version_reading import ensure_versions
 from aiosched.scheduler.memory.versions import run_info
 from aiosched.scheduler.requests.notes import place_of
+from aiosched.scheduler.requests.runs_meant import no_run
 from aiosched.scheduler.session.session import Session
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ async def render(session: Session, dag: OwnedDag, request: Render, number: int) 
     async with session.env.db.acquire() as conn:
         found = await runs_by_id(conn, dag_id, [request.run_id])
         if not found:
-            raise NotFound(f"DAG {dag_id!r} has no run {request.run_id!r}; see `aiosched dags runs {dag_id}`.")
+            raise no_run(dag_id, request.run_id)
         await ensure_versions(session.cache, conn, {found[0].version_id})
         version, graph = session.cache.versions[found[0].version_id]
         place = await place_of(conn, graph, found[0], request.task_id, request.map_index)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from aiosched.core.requests.requests import TaskChange
 from aiosched.core.requests.selection import dates_meant, reach
+from aiosched.core.values.commands import command_line
 from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements.clearing import RunOfRequest, runs_between, runs_by_id
 from aiosched.errors import NotFound
@@ -29,5 +30,10 @@ async def runs_named(conn: Queryable, dag_id: str, run_ids: Iterable[str]) -> li
     found = {run.run_id: run for run in await runs_by_id(conn, dag_id, wanted)}
     for run_id in wanted:
         if run_id not in found:
-            raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `aiosched dags runs {dag_id}`.")
+            raise no_run(dag_id, run_id)
     return [found[run_id] for run_id in wanted]
+
+
+def no_run(dag_id: str, run_id: str) -> NotFound:
+    """The error about a run that a DAG does not have."""
+    return NotFound(f"DAG {dag_id!r} has no run {run_id!r}; see `{command_line('dags runs', dag_id)}`.")

@@ -16,6 +16,7 @@ from aiosched.core.creation.durable_schedules import Terms, check_terms, due_ins
 from aiosched.core.graph.params import resolve_params
 from aiosched.core.graph.spec import DagSpec
 from aiosched.core.requests.requests import PauseSchedule, RemoveSchedule, ResumeSchedule, SetSchedule
+from aiosched.core.values.commands import command_line
 from aiosched.db.statements import dag_schedules
 from aiosched.db.statements.dag_schedules import StoredSchedule
 from aiosched.errors import NotFound
@@ -93,7 +94,8 @@ async def remove_schedule(session: Session, dag: OwnedDag, request: RemoveSchedu
 
 def unknown(dag_id: str, name: str) -> NotFound:
     """The error about a schedule that a DAG does not have."""
-    return NotFound(f"DAG {dag_id!r} has no schedule {name!r}; see `aiosched schedules list --dag {dag_id}`.")
+    see = command_line("schedules list", options=("--dag", dag_id))
+    return NotFound(f"DAG {dag_id!r} has no schedule {name!r}; see `{see}`.")
 
 
 def _text(instant: Any) -> str | None:

@@ -39,6 +39,7 @@ from uuid import UUID, uuid4, uuid5
 
 import msgspec
 
+from aiosched.core.values.commands import command_line
 from aiosched.core.values.messages import XComPairs, XComRef
 from aiosched.db.access.owners import owner_of_dag, reader_of_run
 from aiosched.db.crypto.keyring import Keyring
@@ -193,7 +194,8 @@ async def _trigger_dag(keyring: Keyring | None, db: Database, call: ServiceCall)
         raise NotFound(f"There is no DAG {dag_id!r} to trigger; see `aiosched dags list`.")
     is_paused = dag is not None and dag.is_paused
     if is_paused and args.get("fail_when_paused") and not asked_before:
-        raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it: `aiosched dags unpause {dag_id}`.")
+        unpause = command_line("dags unpause", dag_id)
+        raise Refused(f"DAG {dag_id!r} is paused: its run would wait. Unpause it: `{unpause}`.")
     names = ("run_id", "logical_date", "run_after", "conf", "partition_key")
     wanted = {name: args[name] for name in names if args.get(name) is not None}
     wanted["triggered_by"] = "operator"

@@ -224,7 +224,7 @@ function Change({ backfill, verb, onClose, onDone }) {
       danger=${verb === "cancel"}
       act=${() => post(`backfills/${backfill.id}/${verb}`)}
       done=${done}
-      cli=${commandLine("backfill", verb, backfill.id)}
+      cli=${commandLine(`backfill ${verb}`, [backfill.id])}
       onClose=${onClose}
       onDone=${onDone}
     >

@@ -88,7 +88,7 @@ function Withdraw({ request, onClose, onDone }) {
       danger
       act=${() => post(`commands/${request.id}/withdraw`)}
       done="Request withdrawn."
-      cli=${commandLine("requests", "withdraw", request.id)}
+      cli=${commandLine("requests withdraw", [request.id])}
       onClose=${onClose}
       onDone=${onDone}
     >

@@ -195,7 +195,7 @@ function CancelDialog({ run, base, onClose, onDone }) {
       danger
       act=${() => post(`${base}/cancel`)}
       done="Run cancelled."
-      cli=${commandLine("runs", "cancel", run.dag_id, run.run_id)}
+      cli=${commandLine("runs cancel", [run.dag_id, run.run_id])}
       onClose=${onClose}
       onDone=${onDone}
     >

@@ -128,7 +128,7 @@ function Change({ of: s, verb, onClose, onDone }) {
       danger=${verb === "remove"}
       act=${() => (verb === "remove" ? remove(place) : post(`${place}/${verb}`))}
       done=${done}
-      cli=${commandLine("schedules", verb, s.dag_id, s.name)}
+      cli=${commandLine(`schedules ${verb}`, [s.dag_id, s.name])}
       onClose=${onClose}
       onDone=${onDone}
     >

@@ -51,12 +51,22 @@ export const reportDone = (response, done) =>
  */
 export const shell = (word) =>
   /^[\w@%+=:,./-]+$/.test(String(word)) ? String(word) : `'${String(word).replace(/'/g, `'\\''`)}'`;
+/** @typedef {string | number | false | null | undefined} Word null, undefined and false are left out */
+
 /**
- * A command line from words, of which null, undefined and false are left out; an empty one clears what it names.
- * @param {...(string | number | false | null | undefined)} words
+ * A command line from the words of the command, what it is about, and options; an empty text clears what it names.
+ * Names may begin with a dash: `--` then says that they are no options.
+ * @param {string} command
+ * @param {Word[]} names
+ * @param {...Word} options
  */
-export const commandLine = (...words) =>
-  ["aiosched", ...words.filter((w) => w !== null && w !== undefined && w !== false)].map(shell).join(" ");
+export function commandLine(command, names, ...options) {
+  const [about, rest] = [names, options].map((words) =>
+    words.filter((w) => w !== null && w !== undefined && w !== false).map(String),
+  );
+  const given = about.some((w) => /^-./.test(w)) ? [...rest, "--", ...about] : [...about, ...rest];
+  return ["aiosched", ...command.split(" "), ...given].map(shell).join(" ");
+}
 
 /**
  * The equivalent command line, with a copy button.

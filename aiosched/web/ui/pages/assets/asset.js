@@ -200,7 +200,7 @@ function Emit({ asset, onClose, onDone }) {
       act=${() => post("asset-events", { extra: value }, { params: { name: asset.name } })}
       done="Event emitted."
       disabled=${Boolean(wrong)}
-      cli=${commandLine("assets", "emit", asset.name, ...(text.trim() ? ["--extra", text.trim()] : []))}
+      cli=${commandLine("assets emit", [asset.name], ...(text.trim() ? ["--extra", text.trim()] : []))}
       onClose=${onClose}
       onDone=${onDone}
     >

@@ -106,9 +106,8 @@ const bodyOf = (draft, conf) => ({
 /** @param {Draft} draft */
 const createLine = (draft) =>
   commandLine(
-    "backfill",
-    "create",
-    draft.dag_id || "DAG",
+    "backfill create",
+    [draft.dag_id || "DAG"],
     "--from",
     draft.from_date || "DAY",
     "--to",

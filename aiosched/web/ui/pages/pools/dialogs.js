@@ -26,7 +26,7 @@ export function ResizeDialog({ pool: before, next, onClose, onDone }) {
       submitLabel=${`Set ${next}`}
       act=${() => save((options) => put(at("pools", pool.name), { slots: next }, options))}
       done=${`Pool ${pool.name} has ${slots(next)}.`}
-      cli=${commandLine("pools", "set", pool.name, next)}
+      cli=${commandLine("pools set", [pool.name, next])}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -57,7 +57,7 @@ export function DeleteDialog({ pool, onClose, onDone }) {
       read=${pool}
       before=${close}
       done=${`Pool ${pool.name} deleted.`}
-      cli=${commandLine("pools", "delete", pool.name, "--yes")}
+      cli=${commandLine("pools delete", [pool.name], "--yes")}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -83,11 +83,12 @@ export function PoolDialog({ pool, onClose, onDone }) {
       done=${`Pool ${name} saved.`}
       disabled=${!name || !Number.isInteger(body.slots)}
       cli=${commandLine(
-        "pools",
-        "set",
-        name || "POOL",
-        draft.slots === "" ? "SLOTS" : body.slots,
-        body.description || (pool?.description ? "" : null),
+        "pools set",
+        [
+          name || "POOL",
+          draft.slots === "" ? "SLOTS" : body.slots,
+          body.description || (pool?.description ? "" : null),
+        ],
         body.include_deferred ? "--include-deferred" : pool?.include_deferred && "--no-include-deferred",
         body.rate || pool?.rate ? `--rate=${body.rate}` : null,
       )}

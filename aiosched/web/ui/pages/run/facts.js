@@ -79,7 +79,7 @@ export function Details({ run }) {
           rows=${[
             ["Run id", html`<code>${run.run_id}</code>`],
             ["Key", run.key],
-            ["Command line", html`<code>${commandLine("runs", "show", run.dag_id, run.run_id)}</code>`],
+            ["Command line", html`<code>${commandLine("runs show", [run.dag_id, run.run_id])}</code>`],
           ]}
         />
       <//>

@@ -57,7 +57,7 @@ export function Connections() {
           place=${at("connections", open[1].conn_id)}
           read=${open[1]}
           done=${`Connection ${open[1].conn_id} deleted.`}
-          cli=${commandLine("connections", "delete", open[1].conn_id, "--yes")}
+          cli=${commandLine("connections delete", [open[1].conn_id], "--yes")}
           onClose=${close}
           onDone=${list.reload}
         >
@@ -106,7 +106,7 @@ function ConnectionDialog({ connection, onClose, onDone }) {
       disabled=${
         !draft.conn_id || !draft.conn_type || Boolean(wrong) || (connection !== null && !isFilled(draft))
       }
-      cli=${setLine(draft)}
+      cli=${commandOf(draft, extra ?? {}, !connection)}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -221,18 +221,20 @@ const bodyOf = (draft, extra) => ({
 /**
  * The command prompts for the password, to keep it out of the command line.
  * @param {Draft} draft
+ * @param {Record<string, unknown>} extra
+ * @param {boolean} isNew else all fields are replaced, as by the button
  */
-function setLine(draft) {
-  const { conn_type: type, host, port, login, schema, extra, description } = draft;
-  const options = Object.entries({ type, host, port, login, schema, extra, description }).map(
-    ([name, value]) => [`--${name}`, value],
-  );
+function commandOf(draft, extra, isNew) {
+  const { conn_type, host, login, schema, description } = draft;
+  const fields = { conn_type, host, port: Number(draft.port), login, schema, description };
+  const filled = Object.entries(fields).filter(([, value]) => value);
+  const document = { ...Object.fromEntries(filled), ...(Object.keys(extra).length && { extra }) };
   const password = draft.password ? ["--password", "-"] : [];
-  return commandLine(
-    "connections",
-    "set",
-    draft.conn_id || "ID",
-    ...options.filter(([, value]) => value).flat(),
-    ...password,
-  );
+  const id = draft.conn_id || "ID";
+  if (!isNew) return commandLine("connections set", [id], "--json", JSON.stringify(document), ...password);
+  const options = Object.entries(document).flatMap(([name, value]) => [
+    `--${name.replace("conn_", "")}`,
+    typeof value === "object" ? JSON.stringify(value) : value,
+  ]);
+  return commandLine("connections add", [id], ...options, ...password);
 }

@@ -78,7 +78,7 @@ export function Variables() {
           place=${at("variables", open[1].key)}
           read=${open[1]}
           done=${`Variable ${open[1].key} deleted.`}
-          cli=${commandLine("variables", "delete", open[1].key, "--yes")}
+          cli=${commandLine("variables delete", [open[1].key], "--yes")}
           onClose=${close}
           onDone=${list.reload}
         >
@@ -140,7 +140,7 @@ function Form({ variable: first, onClose, onDone }) {
       }
       done=${`Variable ${key} saved.`}
       disabled=${!key || !value || isSame}
-      cli=${`${commandLine("variables", "set", key || "KEY", "-", ...words)} < file`}
+      cli=${`${commandLine("variables set", [key || "KEY", "-"], ...words)} < file`}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -169,7 +169,7 @@ function Form({ variable: first, onClose, onDone }) {
         <span class="help">
           Text or JSON.
           ${variable && before === null && " Replaces the stored value, which cannot be read back here."} For an
-          empty one: <code>${commandLine("variables", "set", key || "KEY")} ''</code>
+          empty one: <code>${commandLine("variables set", [key || "KEY", ""])}</code>
         </span>
       </div>
       ${before !== null && before !== value && html`<${Diff} text=${diffOf(before, value)} choose=${false} />`}

@@ -89,7 +89,7 @@ function NewGrant({ onClose, onDone }) {
       act=${() => post(`${at("users", user)}/grants`, { grant: `${role}@${kind}:${name}` })}
       done=${`${user} is ${role} for ${kind} ${name}.`}
       disabled=${!user || !name}
-      cli=${commandLine("users", "grant", user || "NAME", role, `--${kind}`, name || "…")}
+      cli=${commandLine("users grant", [user || "NAME", role], `--${kind}`, name || "…")}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -144,7 +144,7 @@ function TakeGrant({ held, onClose, onDone }) {
       danger
       act=${() => remove(`${at("users", held.user)}/grants?grant=${encodeURIComponent(held.grant)}`)}
       done=${`${held.user} has no role for ${kind} ${name.join(":")} any more.`}
-      cli=${commandLine("users", "ungrant", held.user, `--${kind}`, name.join(":"))}
+      cli=${commandLine("users ungrant", [held.user], `--${kind}`, name.join(":"))}
       onClose=${onClose}
       onDone=${onDone}
     >

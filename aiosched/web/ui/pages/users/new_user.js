@@ -18,14 +18,7 @@ export function NewUser({ onClose, onDone }) {
       act=${() => post("users", { ...draft, password: isService ? null : draft.password })}
       done=${`User ${draft.name} created.`}
       disabled=${!draft.name || (!isService && draft.password.length < 8)}
-      cli=${commandLine(
-        "users",
-        "create",
-        draft.name || "NAME",
-        "--role",
-        draft.role,
-        isService && "--service",
-      )}
+      cli=${commandLine("users create", [draft.name || "NAME"], "--role", draft.role, isService && "--service")}
       onClose=${onClose}
       onDone=${onDone}
     >

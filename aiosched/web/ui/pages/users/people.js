@@ -131,7 +131,7 @@ function DisableDialog({ user, onClose, onDone }) {
       danger=${!user.is_disabled}
       act=${() => patch(at("users", user.name), { is_disabled: !user.is_disabled })}
       done=${`${user.name} is ${done}.`}
-      cli=${commandLine("users", verb, user.name)}
+      cli=${commandLine(`users ${verb}`, [user.name])}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -148,7 +148,7 @@ function DeleteDialog({ user, onClose, onDone }) {
       place=${at("users", user.name)}
       read=${user}
       done=${`${user.name} deleted.`}
-      cli=${commandLine("users", "delete", user.name, "--yes")}
+      cli=${commandLine("users delete", [user.name], "--yes")}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -171,9 +171,12 @@ function ChangeUser({ user: before, onClose, onDone }) {
       act=${() => save((options) => patch(at("users", user.name), change, options))}
       done=${`${user.name} updated.`}
       disabled=${!Object.keys(change).length || (password && password.length < 8)}
-      cli=${
-        password ? commandLine("users", "password", user.name) : commandLine("users", "role", user.name, role)
-      }
+      cli=${[
+        (role !== user.role || !password) && commandLine("users role", [user.name, role]),
+        password && commandLine("users password", [user.name]),
+      ]
+        .filter(Boolean)
+        .join(" && ")}
       onClose=${onClose}
       onDone=${onDone}
     >

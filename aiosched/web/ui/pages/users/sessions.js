@@ -92,7 +92,7 @@ function EndOthers({ onClose, onDone }) {
       danger
       act=${() => remove("sessions")}
       done="All other sessions and logins have ended."
-      cli=${commandLine("users", "log-out", me.value?.name)}
+      cli=${commandLine("users log-out", [me.value?.name])}
       onClose=${onClose}
       onDone=${onDone}
     >

@@ -82,7 +82,7 @@ function NewTeam({ onClose, onDone }) {
       act=${() => post("teams", { name, folders: [folder] })}
       done=${`Team ${name} created.`}
       disabled=${!name || !folder}
-      cli=${commandLine("teams", "create", name || "TEAM", "--folder", folder || "FOLDER")}
+      cli=${commandLine("teams create", [name || "TEAM"], "--folder", folder || "FOLDER")}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -102,7 +102,7 @@ function AddFolder({ team, onClose, onDone }) {
       act=${() => post(`${at("teams", team.name)}/folders`, { folder })}
       done=${`DAGs in ${folder} now belong to ${team.name}.`}
       disabled=${!folder}
-      cli=${commandLine("teams", "add-folder", team.name, folder || "FOLDER")}
+      cli=${commandLine("teams add-folder", [team.name, folder || "FOLDER"])}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -120,7 +120,7 @@ function DeleteTeam({ team, onClose, onDone }) {
       danger
       act=${() => remove(at("teams", team.name))}
       done=${`${team.name} deleted.`}
-      cli=${commandLine("teams", "delete", team.name, "--yes")}
+      cli=${commandLine("teams delete", [team.name], "--yes")}
       onClose=${onClose}
       onDone=${onDone}
     >

@@ -86,7 +86,7 @@ function RevokeDialog({ token, onClose, onDone }) {
       danger
       act=${() => remove(at("tokens", token.id))}
       done="Token revoked."
-      cli=${commandLine("tokens", "revoke", token.id)}
+      cli=${commandLine("tokens revoke", [token.id])}
       onClose=${onClose}
       onDone=${onDone}
     >
@@ -153,9 +153,8 @@ export function NewToken({ owner, onClose, onDone }) {
  */
 const tokenCommand = (owner, { label, role, days, read_only }) =>
   commandLine(
-    "tokens",
-    "create",
-    owner,
+    "tokens create",
+    [owner],
     "--label",
     label || "LABEL",
     "--role",

@@ -98,12 +98,8 @@ function Options({ input, chosen, choose }) {
 function answerLine(input, options, flags) {
   const index = input.map_index >= 0 ? ["--map-index", input.map_index] : [];
   return commandLine(
-    "inputs",
-    "answer",
-    input.dag_id,
-    input.run_id,
-    input.task_id,
-    ...(options.length ? options : ["OPTION"]),
+    "inputs answer",
+    [input.dag_id, input.run_id, input.task_id, ...(options.length ? options : ["OPTION"])],
     ...flags,
     ...index,
   );

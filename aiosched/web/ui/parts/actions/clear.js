@@ -15,9 +15,6 @@ import { OPTIONS, Options, Preview, flagsOf, useDryRun } from "./touched.js";
 /** @param {number} n */
 const tasks = (n) => `${n} ${n === 1 ? "task" : "tasks"}`;
 
-/** @param {string[]} ids */
-const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})$`;
-
 /**
  * @param {string} dagId
  * @param {Partial<Selection>} selection
@@ -25,13 +22,12 @@ const pattern = (ids) => `^(${ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, 
  */
 function clearLine(dagId, { run_ids, task_ids, map_index }, options) {
   const flags = flagsOf(options);
-  if (!task_ids && run_ids?.length === 1) return commandLine("runs", "clear", dagId, run_ids[0], ...flags);
+  if (!task_ids && run_ids?.length === 1) return commandLine("runs clear", [dagId, run_ids[0]], ...flags);
   return commandLine(
-    "tasks",
-    "clear",
-    dagId,
+    "tasks clear",
+    [dagId],
     ...(run_ids ?? []).flatMap((id) => ["--run", id]),
-    ...(task_ids ? ["--task", pattern(task_ids)] : []),
+    ...(task_ids ?? []).flatMap((id) => ["--task-id", id]),
     ...(map_index !== undefined && map_index !== null ? ["--map-index", map_index] : []),
     ...flags,
   );

@@ -11,7 +11,7 @@ const looksLikeJson = (text) => {
     JSON.parse(text);
     return true;
   } catch {
-    return false;
+    return /^\s*(NaN|-?Infinity)\s*$/.test(text); // which Python reads
   }
 };
 
@@ -45,12 +45,17 @@ export function confOf(params, texts, more) {
  * @param {Record<string, Param>} params
  * @param {Record<string, unknown>} conf
  */
-export const flagsOf = (params, conf) =>
-  Object.entries(conf).flatMap(([name, value]) => {
+export function flagsOf(params, conf) {
+  /** @type {Record<string, unknown>} */
+  const odd = {}; // whose names are no names of -p
+  const pairs = Object.entries(conf).flatMap(([name, value]) => {
     const shown = kindOf(schemaOf(params[name]), value) === "password" ? "***" : value;
+    if (!name || name.includes("=")) return ((odd[name] = shown), []);
     const isText = typeof shown === "string" && !looksLikeJson(shown);
     return ["-p", `${name}=${isText ? shown : JSON.stringify(shown)}`];
   });
+  return Object.keys(odd).length ? ["--conf", JSON.stringify(odd), ...pairs] : pairs;
+}
 
 /**
  * The names of params whose values are secrets, at least in part.

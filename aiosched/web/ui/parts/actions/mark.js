@@ -44,8 +44,8 @@ export function MarkDialog({ dagId, runId, taskId, mapIndex, onClose, onDone }) 
   const { preview, error } = useDryRun(taskId ? address : null, body);
   const flags = [...(mapped ? ["--map-index", mapIndex] : []), ...flagsOf(options)];
   const cli = taskId
-    ? commandLine("tasks", "mark", dagId, runId, taskId, state, ...flags)
-    : commandLine("runs", "mark", dagId, runId, state);
+    ? commandLine("tasks mark", [dagId, runId, taskId, state], ...flags)
+    : commandLine("runs mark", [dagId, runId, state]);
   return html`
     <${Confirm}
       title=${taskId ? `Mark ${taskName({ task_id: taskId, map_index: mapIndex })}` : "Mark the run"}

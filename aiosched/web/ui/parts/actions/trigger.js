@@ -208,9 +208,8 @@ const bodyOf = ({ logical_date, run_id, unpause }, conf) => ({
  */
 function triggerLine(dag, { logical_date, run_id, unpause }, flags) {
   return commandLine(
-    "dags",
-    "trigger",
-    dag.dag_id,
+    "dags trigger",
+    [dag.dag_id],
     ...(logical_date ? ["-e", utc(logical_date)] : []),
     ...(run_id ? ["-r", run_id] : []),
     ...flags,

@@ -122,7 +122,7 @@ function Delete({ dagId }) {
         danger
         act=${() => remove(at("dags", dagId))}
         done=${`${dagId} and its history deleted.`}
-        cli=${commandLine("dags", "delete", dagId, "--yes")}
+        cli=${commandLine("dags delete", [dagId], "--yes")}
         onClose=${() => setOpen(false)}
         onDone=${() => go("/dags")}
       >

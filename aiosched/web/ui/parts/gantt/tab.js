@@ -4,6 +4,7 @@ import { at } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
 import { path, query } from "../../lib/router.js";
 import { Empty, Failure, Link, Loading, Notice, State } from "../basics.js";
+import { commandLine } from "../dialog.js";
 import { RunPicker } from "../dag/runs.js";
 import { useRunResource } from "../run_resource.js";
 import { Chart } from "./chart.js";
@@ -31,7 +32,7 @@ export function GanttTab({ dagId }) {
         `}
       </div>
       ${failed?.status === 404 ? html`
-        <${Empty} title="No runs yet" command=${`aiosched dags trigger ${dagId}`}>
+        <${Empty} title="No runs yet" command=${commandLine("dags trigger", [dagId])}>
           The Gantt chart appears here once there is a run.
         <//>
       ` : failed && !gantt.data.value ? html`

@@ -3,6 +3,7 @@ import { html, useMemo } from "../../lib/html.js";
 import { query, setQuery } from "../../lib/router.js";
 import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
 import { Empty, Failure, Loading } from "../basics.js";
+import { commandLine } from "../dialog.js";
 import { FilterField } from "../facts.js";
 import { useGrid } from "./data.js";
 import { foldedGroups } from "./folding.js";
@@ -107,7 +108,7 @@ function Choice({ words, value, options, onChange }) {
 function NoRun({ dagId, filtered }) {
   if (filtered) return html`<${Empty} title="No matching runs">Try a different filter.<//>`;
   return html`
-    <${Empty} title="No runs yet" command=${`aiosched dags trigger ${dagId}`}>
+    <${Empty} title="No runs yet" command=${commandLine("dags trigger", [dagId])}>
       Trigger one, or wait for the next scheduled run.
     <//>
   `;

@@ -5,6 +5,7 @@ import { path, query } from "../../lib/router.js";
 import { runTypeWords } from "../../lib/states.js";
 import { duration, secondsBetween } from "../../lib/time.js";
 import { Card, Empty, Link, State, Tag, When } from "../basics.js";
+import { commandLine } from "../dialog.js";
 import { Table } from "../table.js";
 import { FilterBar } from "./bar.js";
 import { RUN_FIELDS, clearFilters, isFiltered, paramsOf } from "./fields.js";
@@ -87,7 +88,7 @@ const NoRuns = ({ dagId, fields }) =>
       </button>
     <//>
   ` : html`
-    <${Empty} title="No runs yet" command=${`aiosched dags trigger ${dagId ?? "DAG"}`}>
+    <${Empty} title="No runs yet" command=${commandLine("dags trigger", [dagId ?? "DAG"])}>
       Trigger one, or wait for the next run of a schedule.
     <//>
   `;
