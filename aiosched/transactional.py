@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from aiosched.core.requests.jobs import called, job_behind, with_types
+from aiosched.core.requests.jobs import called, dag_id_of, job_behind, with_types
 from aiosched.core.requests.options import options_of_jobs
 from aiosched.core.requests.requests import Trigger
 from aiosched.core.requests.stored import args_of
@@ -68,7 +68,7 @@ def triggers_of(
         except Refused as error:
             error.args = (f"Run {number} of the batch: {error}",)
             raise
-    return (str(dag) if job is None else job.dag_id), found
+    return (dag_id_of(dag) if job is None else job.dag_id), found
 
 
 def traced(request: Trigger) -> Trigger:
@@ -79,5 +79,6 @@ def traced(request: Trigger) -> Trigger:
 
 
 async def _enqueue(connection: Any, dag_id: str, requests: Sequence[Trigger], *, reason: str | None) -> list[int]:
+    dag_id = dag_id_of(dag_id)
     all_args = [args_of(request) for request in requests]
     return await enqueue_triggers(connection, dag_id, all_args, [request.key for request in requests], reason=reason)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aiosched.clock import Clock, SystemClock
 from aiosched.config import Settings, load_settings
 from aiosched.core.figures.metrics import Metrics
+from aiosched.core.requests.jobs import dag_id_of
 from aiosched.core.requests.options import options_of, options_of_jobs
 from aiosched.core.requests.requests import (
     AnswerInput,
@@ -447,6 +448,8 @@ class Scheduler:
         On NotFound it is sent again once the DAGs folder has been read for the first time.
         """
         request = checked(request)
+        if dag_id is not None or not isinstance(request, EmitAsset):
+            dag_id = dag_id_of(dag_id)
         if request.key is not None:  # whose first answer stays
             await self.read_folder()
         if not self.has_read_folder:  # asked before: it may be read while the answer is on its way
@@ -536,7 +539,7 @@ class Scheduler:
         """
         from aiosched.scheduler.why.why import why as explain  # imports SQLAlchemy, which nothing else here needs
 
-        return await explain(self.db, dag_id, run, task, map_index, now=self.clock.now())
+        return await explain(self.db, dag_id_of(dag_id), run, task, map_index, now=self.clock.now())
 
     async def xcom(
         self,
@@ -551,7 +554,7 @@ class Scheduler:
 
         Raises NotFound for a run or task that does not exist, and what `RunHandle.results` raises.
         """
-        run = await runs.find_run(self.db, dag_id, run_id=run_id)
+        run = await runs.find_run(self.db, dag_id_of(dag_id), run_id=run_id)
         if run is None:
             raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.")
         found = await read_values(self.db, self.settings.xcom, run.key, task_id, key, map_index)
@@ -648,6 +651,8 @@ class Scheduler:
         """The schedules of a DAG, or of all, by DAG and name."""
         from aiosched.db.queries.schedule_queries import list_schedules  # imports SQLAlchemy, as `why` does
 
+        if dag_id is not None:
+            dag_id_of(dag_id)
         found: list[Schedule] = []
         while more := await list_schedules(
             self.db, dag_id=dag_id, after=(found[-1].dag_id, found[-1].name) if found else None
@@ -935,13 +940,13 @@ class Scheduler:
 
         `add` makes it active again, `delete` removes its rows. Raises NotFound.
         """
-        await self._registered.remove(self.db, dag_id)
+        await self._registered.remove(self.db, dag_id_of(dag_id))
 
     # -- runs -------------------------------------------------------------------------------
 
     async def run_state(self, dag_id: str, run_id: str) -> RunState:
         """The state of a run, from the database."""
-        run = await runs.find_run(self.db, dag_id, run_id=run_id)
+        run = await runs.find_run(self.db, dag_id_of(dag_id), run_id=run_id)
         if run is None:
             raise NotFound(f"DAG {dag_id!r} has no run {run_id!r}.")
         return run.state

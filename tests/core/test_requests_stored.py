@@ -106,6 +106,11 @@ def test_what_is_missing_or_null_has_its_default_and_a_flag_is_any_value(
             ),
         ),
         (
+            "schedule_set",
+            {"name": "s", "every": float("nan")},
+            "schedule_set: unusable arguments: 'every' is 'nan'; give a number of seconds.",
+        ),
+        (
             "mark_tasks",
             {"state": ["failed"]},
             "mark_tasks: unusable arguments: 'state' is \"['failed']\"; give success, failed or skipped.",

@@ -81,7 +81,7 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], told: str) -> None:
         check_terms("n", terms(**options))
 
 
-@pytest.mark.parametrize("name", ["", "a b", "ü", "n" * 201, "a/b"])
+@pytest.mark.parametrize("name", ["", "a b", "ü", "n" * 201, "a/b", ".", ".."])
 def test_a_name_begins_ids_of_runs(name: str) -> None:
     with pytest.raises(Refused, match="The name of a schedule begins the ids of its runs"):
         check_terms(name, terms(every=1.0))

@@ -92,6 +92,59 @@ async def test_a_wrong_call_is_refused_where_it_is_made(running: Any, dsn: str) 
         await conn.close()
 
 
+@dag(schedule=None)
+def nightly() -> None:
+    """A DAG."""
+
+
+async def test_a_dag_is_named_by_its_id_and_what_is_none_is_refused_in_words(running: Any, dsn: str) -> None:
+    scheduler, load = running
+    conn = await asyncpg.connect(dsn)
+    made = nightly()
+    asked: dict[str, Any] = {
+        "trigger": scheduler.trigger,
+        "trigger_batch": lambda given: scheduler.trigger_batch(given, [{}]),
+        "enqueue": lambda given: enqueue(conn, given),
+        "enqueue_many": lambda given: enqueue_many(conn, given, [{}]),
+        "pause": scheduler.pause,
+        "delete": scheduler.delete,
+        "clear": scheduler.clear,
+        "cancel": lambda given: scheduler.cancel(given, "r"),
+        "schedule": lambda given: scheduler.schedule(given, "s", every=60),
+        "unschedule": lambda given: scheduler.unschedule(given, "s"),
+        "why": scheduler.why,
+        "schedules": lambda given: scheduler.schedules(b"d" if given is None else given),
+        "xcom": lambda given: scheduler.xcom(given, "r", "t"),
+        "run_state": lambda given: scheduler.run_state(given, "r"),
+        "remove": scheduler.remove,
+    }
+    try:
+        for ask in asked.values():
+            for given, told in (
+                (made, "give 'nightly', not the DAG itself"),
+                (5, "text, not 5"),
+                (None, "which is text"),
+            ):
+                with pytest.raises(Refused, match=told):
+                    await ask(given)
+        with pytest.raises(Refused, match="give 'load', not the function itself"):
+            await scheduler.pause(load)
+    finally:
+        await conn.close()
+
+
+async def test_a_key_that_is_no_text_and_a_number_that_is_none_are_refused_in_words(running: Any) -> None:
+    scheduler, load = running
+
+    with pytest.raises(Refused, match=r"^trigger: conf has the key 1, which is no text"):
+        await scheduler.trigger("load", conf={1: 2})
+    for wrong in (float("nan"), float("inf"), timedelta(minutes=5)):
+        with pytest.raises(Refused, match=r"'every' is .*give a number of seconds"):
+            await scheduler.schedule("load", "s", every=wrong, conf={"amounts": []})
+        with pytest.raises(Refused, match=r"'debounce' is .*give a number of seconds"):
+            await scheduler.trigger(load, amounts=[], unique="a", debounce=wrong)
+
+
 async def test_who_has_only_the_name_is_refused_by_the_owner(running: Any) -> None:
     scheduler, _ = running
 

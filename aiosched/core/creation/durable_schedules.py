@@ -71,9 +71,10 @@ class DueInstants(NamedTuple):
 
 def check_terms(name: str, terms: Terms) -> None:
     """Raise Refused for a schedule that cannot be, TimetableError for an expression or a zone that is none."""
-    if not _NAME.fullmatch(name) or len(name) > _MOST_NAME:
+    if not _NAME.fullmatch(name) or len(name) > _MOST_NAME or name in (".", ".."):  # which leave an address
         raise Refused(
-            f"The name of a schedule begins the ids of its runs: 1 to {_MOST_NAME} of A-Z a-z 0-9 _ . ~ : + -"
+            f"The name of a schedule begins the ids of its runs: 1 to {_MOST_NAME} of A-Z a-z 0-9 _ . ~ : + -, "
+            "not '.' or '..'"
         )
     given = [one for one in (terms.cron, terms.every, terms.at) if one is not None]
     if len(given) != 1:

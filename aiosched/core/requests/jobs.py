@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from aiosched.core.values.texts import cut_repr
 from aiosched.core.values.typed_json import NotJson, plain_text
 from aiosched.core.values.typed_objects import named_parts
 from aiosched.errors import Refused, did_you_mean
@@ -42,6 +43,16 @@ def job_behind(function: Callable[..., Any]) -> Job:
     return found
 
 
+def dag_id_of(given: object) -> str:
+    """The id by which a caller in Python names a DAG. Raises Refused for anything else, as for the DAG itself."""
+    if isinstance(given, str):
+        return given
+    named = getattr(given, _JOB, given)  # a job, or a DAG
+    if isinstance(meant := getattr(named, "dag_id", None), str):
+        raise Refused(f"Name a DAG by its id: give {meant!r}, not the {type(given).__name__} itself.")
+    raise Refused(f"Name a DAG by its id, which is text, not {cut_repr(given)}.")
+
+
 def called(job: Job, conf: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The conf of a request for a job with these arguments, which `conf` may also have. Raises Refused."""
     call = f"{job.dag_id}()"
@@ -65,6 +76,6 @@ def with_types(what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         return named_parts(values, sys.modules.__getitem__)
     except NotJson as error:
-        refused = Refused(f"{what}{error}.")
+        refused = Refused(f"{what}{error.place} {error.what}.")
         refused.exit_code = 2
         raise refused from None

@@ -7,6 +7,7 @@ argument it would be another request. Does not live here: whether a request is p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from types import MappingProxyType
@@ -48,6 +49,13 @@ def _exactly(*types: type) -> Callable[[Any], Any]:
     return read
 
 
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):  # JSON has no other, and null is none
+        raise TypeError
+    number: float = value
+    return number
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
@@ -73,7 +81,7 @@ _KINDS: Final[Mapping[Any, _Kind]] = MappingProxyType(
         str: _Kind("text", _text),
         Sequence[str]: _Kind("a list of texts", _texts),
         int: _Kind("a whole number", _exactly(int)),
-        float: _Kind("a number", _exactly(int, float)),
+        float: _Kind("a number of seconds", _number),
         Mapping[str, Any]: _Kind("a JSON object", _exactly(dict)),
         DayOrInstant: _Kind("a day like 2026-01-31, or an instant like 2026-01-31T00:00:00+00:00", _day_or_instant),
         datetime: _Kind("an instant like 2026-01-31T00:00:00+00:00", datetime.fromisoformat),
