@@ -126,17 +126,27 @@ ENDING_SECONDS: Final = 5.0  # for the passes of the loops, and for giving up pa
 _GRACE: Final = 5.0  # seconds; an application that stops is waited for
 _REMEMBER_SECONDS: Final = 5.0
 _NOT_RUNNING: Final = "The scheduler does not run: use it inside `async with Scheduler(…)`."
+_ON_ANOTHER_LOOP: Final = (
+    "The scheduler runs on another event loop: ask it from there, from other threads by "
+    "`asyncio.run_coroutine_threadsafe(scheduler.trigger(…), loop)`."
+)
 
 
-def _check_loop() -> None:
-    """Raise Refused where no loop of asyncio runs: under trio, or in a coroutine that is driven by hand."""
+def _loop_here() -> asyncio.AbstractEventLoop | None:
     try:
-        asyncio.get_running_loop()
+        return asyncio.get_running_loop()
     except RuntimeError:
+        return None
+
+
+def _loop_of_start() -> asyncio.AbstractEventLoop:
+    """The loop of asyncio that runs here. Raises Refused under trio, and in a coroutine that is driven by hand."""
+    if (loop := _loop_here()) is None:
         raise Refused(
             "A Scheduler needs the event loop of asyncio, and none runs here. Under trio, start it in a thread of its "
             "own with asyncio.run(…); anyio runs it with backend='asyncio'."
-        ) from None
+        )
+    return loop
 
 
 class Scheduler:
@@ -225,6 +235,7 @@ class Scheduler:
         self._count_statements = count_statements
         self._embedded: EmbeddedPostgres | None = None
         self._db: Database | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # on which it runs
         self._engines = Engines(members_of(self.executor))
         self._attempts = Attempts(
             self.metrics,
@@ -260,7 +271,7 @@ class Scheduler:
         """Open the database, join the fleet, load unfinished runs; returns once the loops run. Call it once."""
         if self._life is not None or self._stopping:
             raise Refused("This scheduler was started already: make a new Scheduler(…) for each start.")
-        _check_loop()
+        self._loop = _loop_of_start()
         if self._parse:
             check_semaphores()
         try:
@@ -323,12 +334,16 @@ class Scheduler:
 
         None: the grace of the constructor. Attempts that had to be ended are lost, not failed: their tasks run again.
         """
-        if self._life is not None and not self._life.done():
-            await self.drain(self._grace if grace is None else grace)
-            self._attempts.forget_all_triggers()
-            await self.executor.stop(0.0)
-            await self.drain(1.0)
-        await self._close()
+        try:
+            if self._life is not None and not self._life.done():
+                try:
+                    await self.drain(self._grace if grace is None else grace)
+                finally:  # also if the stop is cancelled: then without the rest of the grace
+                    self._attempts.forget_all_triggers()
+                    await self.executor.stop(0.0)
+                    await self.drain(1.0)
+        finally:
+            await self._close()
 
     async def _close(self) -> None:
         self._stopping = True
@@ -405,6 +420,8 @@ class Scheduler:
         """The open database."""
         if self._db is None:
             raise Refused(_NOT_RUNNING)
+        if self._loop is not None and _loop_here() not in (self._loop, None):
+            raise Refused(_ON_ANOTHER_LOOP)
         return self._db
 
     async def _open_database(self) -> None:

@@ -170,6 +170,46 @@ async def test_a_stop_that_is_cancelled_leaves_no_lease_behind(
         assert await conn.fetchval("SELECT count(*) FROM scheduler") == 0
 
 
+@pytest.mark.parametrize("cancels", [1, 2])
+async def test_a_stop_that_is_cancelled_while_it_waits_for_attempts_leaves_nothing_running(
+    dsn: str, clock: FakeClock, cancels: int
+) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        await it.trigger("d", "r")
+        await it.attempt("a")
+        before = {task.get_name() for task in asyncio.all_tasks()}
+        assert "aiosched scheduler" in before
+        stopping = asyncio.create_task(it.scheduler.stop(grace=10_000.0))
+        await asyncio.sleep(0)
+        assert it.scheduler.draining
+        for _ in range(cancels):
+            await asyncio.sleep(0)
+            stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+
+        assert not it.scheduler.is_running
+        assert it.executor.stopped
+        assert "aiosched scheduler" not in {task.get_name() for task in asyncio.all_tasks()}
+        with pytest.raises(Refused, match="does not run"):
+            _ = it.scheduler.db
+
+
+async def test_who_asks_on_another_event_loop_is_told_how(dsn: str, clock: FakeClock) -> None:
+    async with running(dsn, clock, dag("d")) as it:
+        run = await it.scheduler.trigger("d", run_id="r")
+        for ask in (
+            lambda: it.scheduler.trigger("d"),
+            lambda: it.scheduler.why("d"),
+            lambda: it.scheduler.schedules("d"),
+            lambda: it.scheduler.pause("d"),
+            run.wait,
+            run.tasks,
+        ):
+            with pytest.raises(Refused, match=r"another event loop.*run_coroutine_threadsafe"):
+                await asyncio.to_thread(lambda ask=ask: asyncio.run(ask()))
+
+
 async def test_a_stop_before_anything_is_loaded_ends_at_once(
     dsn: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
