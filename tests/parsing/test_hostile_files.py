@@ -77,6 +77,8 @@ FILES: dict[str, str | bytes] = {
     "ten_thousand.py": dag_source("ten_thousand").replace(
         "    EmptyOperator(task_id='t0')", "    [EmptyOperator(task_id=f't{n}') for n in range(10_000)]"
     ),
+    "forks.py": dag_source("forks") + "import os\nchild = os.fork()\nchild == 0 or os.waitpid(child, 0)\n",
+    "forks_and_raises.py": dag_source("forks_and_raises") + "import os\nchild = os.fork()\n1 / (child or 0)\n",
     "exits_later.py": dag_source("exits_later") + "import atexit, os\natexit.register(os._exit, 9)\n",
     "thread.py": dag_source("thread")
     + "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n",
@@ -197,6 +199,8 @@ def test_a_hostile_file_gets_an_error_that_says_what_happened(
         ("one_for_true.py", ["one_for_true"]),
         ("nul_argument.py", ["nul_argument"]),
         ("ten_thousand.py", ["ten_thousand"]),
+        ("forks.py", ["forks"]),
+        ("forks_and_raises.py", ["forks_and_raises"]),
         ("exits_later.py", ["exits_later"]),
         ("odd_modules.py", ["odd_modules"]),
         ("thread.py", ["thread"]),
