@@ -53,6 +53,7 @@ task_options = st.fixed_dictionaries(
         "priority_weight": st.integers(-10, 10),
         "weight_rule": st.sampled_from(["downstream", "upstream", "absolute"]),
         "owner": st.text("abc", max_size=3),
+        "task_display_name": st.none() | st.text("abc", max_size=3),
         "depends_on_past": st.booleans(),
         "params": st.dictionaries(st.text("ab", min_size=1), json_values, max_size=2),
         "templates_dict": json_values.map(lambda value: {"value": value}),

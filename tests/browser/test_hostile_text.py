@@ -45,13 +45,18 @@ def hostile() -> DAG:
         "hostile",
         schedule=None,
         description=LINE,
+        dag_display_name=LINE,
         doc_md=MARKUP,
         tags=[LINE[:80]],
         params={"text": Param(LINE, type="string", title=LINE, description=LINE)},
         default_args={"owner": LINE[:60]},
     ) as dag:
 
-        @task(doc_md=MARKUP, outlets=[Asset("hostile asset", uri="file://hostile/<script>window.ran=1</script>")])
+        @task(
+            task_display_name=LINE,
+            doc_md=MARKUP,
+            outlets=[Asset("hostile asset", uri="file://hostile/<script>window.ran=1</script>")],
+        )
         async def speak() -> dict[str, str]:
             print(MARKUP)
             return {LINE: MARKUP}
@@ -60,7 +65,7 @@ def hostile() -> DAG:
         async def fail() -> None:
             raise RuntimeError(MARKUP)
 
-        with TaskGroup("outer", tooltip=LINE):
+        with TaskGroup("outer", tooltip=LINE, group_display_name=LINE):
             speak() >> fail()  # type: ignore[operator]
     return dag
 

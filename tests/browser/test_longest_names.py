@@ -1,4 +1,4 @@
-"""Ids and errors as long as they may be, in one word: they stay in their boxes, and leave room beside them."""
+"""Ids, display names and errors as long as they may be, in one word: they stay in their boxes."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ _OUTSIDE: Final = """() => [...document.querySelectorAll(".card")].flatMap((card
 }).slice(0, 5).join("; ")"""
 
 
-def longest() -> DAG:
-    with DAG(f"dag_{LONG}", schedule=None, tags=[f"tag_{LONG[:90]}"], default_args={"owner": LONG}) as dag:
+def longest(name: str | None) -> DAG:
+    tags = [f"tag_{LONG[:90]}"]
+    with DAG(f"dag_{LONG}", schedule=None, dag_display_name=name, tags=tags, default_args={"owner": LONG}) as dag:
 
-        @task(task_id=f"task_{LONG}", outlets=[Asset(f"asset_{LONG}")])
+        @task(task_id=f"task_{LONG}", task_display_name=name, outlets=[Asset(f"asset_{LONG}")])
         async def fail() -> None:
             raise ValueError(LONG * 3)
 
@@ -52,11 +53,11 @@ def longest() -> DAG:
     return dag
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def url(dsn: str, tmp_path: Path) -> AsyncIterator[str]:
+@pytest_asyncio.fixture(loop_scope="session", params=[None, LONG.upper()], ids=["ids", "display names"])
+async def url(dsn: str, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """A web server on a database with a failed run of that DAG."""
     settings = Settings.model_validate({"core": {"home": tmp_path}})
-    async with Scheduler(dsn=dsn, dags=[longest()], settings=settings, executor="inline") as scheduler:
+    async with Scheduler(dsn=dsn, dags=[longest(request.param)], settings=settings, executor="inline") as scheduler:
         run = await scheduler.trigger(f"dag_{LONG}", run_id="one")
         await run.wait()
         async with serving(make_app(RequestClient(scheduler.db, settings))) as found:

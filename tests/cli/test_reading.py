@@ -9,7 +9,7 @@ import pytest
 
 from aiosched.cli.base.session import open_database
 from aiosched.config import DatabaseSettings, Settings
-from aiosched.core.graph.spec import RunKeySpec
+from aiosched.core.graph.spec import RunKeySpec, TaskSpec
 from aiosched.db.server.dsn import address_of
 from aiosched.db.server.engine import Database
 from aiosched.errors import DatabaseUnreachable
@@ -51,6 +51,26 @@ def test_dags_are_listed_for_pipes_and_for_programs(seeded: Cli) -> None:
     assert [row["dag_id"] for row in seeded.json("dag", "list", "--stale")] == ["gone", "refunds", "sales"]
     assert [row["dag_id"] for row in seeded.json("dags", "list", "s*")] == ["sales"]
     assert seeded("dags", "list", "x*").stderr == "no DAG matches x*\n"
+
+
+def test_display_names_are_listed_where_there_are_some(seeded: Cli) -> None:
+    assert "NAME" not in seeded("dags", "list", "-o", "table").stdout
+
+    async def name(db: Database) -> None:
+        tasks = (TaskSpec(task_id="load", operator="Op", display_name="Load it"), TaskSpec(task_id="t", operator="Op"))
+        await add_dag(db, "named", tasks=tasks, display_name="Orders of \u0623")
+
+    seeded.work(name)
+
+    lines = {line[0]: line[-1] for line in seeded.lines("dags", "list")}
+    assert lines == {"named": "Orders of \u0623", "refunds": "", "sales": ""}
+    assert {row["dag_id"]: row["dag_display_name"] for row in seeded.json("dags", "list", "*e*")} == {
+        "named": "Orders of \u0623", "refunds": None, "sales": None,
+    }  # fmt: skip
+    shown = seeded("dags", "show", "named", "-o", "table").stdout
+    assert "Orders of \u0623" in shown
+    assert "Load it" in shown
+    assert [one["task_display_name"] for one in seeded.json("dags", "show", "named")["tasks"]] == ["Load it", None]
 
 
 def test_dags_are_listed_by_tag_and_owner(on_db: Cli) -> None:

@@ -326,6 +326,12 @@ async def test_the_zone_of_a_schedule_is_stored_with_it(shelf: Shelf, timetable:
     assert (await shelf.dag("x"))["schedule_timezone"] == stored
 
 
+async def test_a_changed_display_name_is_stored_with_the_next_parse(shelf: Shelf) -> None:
+    for name in ("", "Orders", "\u0623\u0648\u0627\u0645\u0631", ""):
+        await shelf.register(DagSpec(dag_id="x", display_name=name, tasks=(TaskSpec(task_id="t", operator="o"),)))
+        assert (await shelf.dag("x"))["display_name"] == (name or None)
+
+
 async def test_a_file_that_is_good_again_brings_its_dags_back(shelf: Shelf) -> None:
     await shelf.store(a_result("a.py", "x"))
     await shelf.store(a_result("a.py", error="no"))

@@ -14,8 +14,9 @@ from aiosched.authoring.base import building, dialects
 from aiosched.authoring.base.argument_lines import point_at_argument
 from aiosched.authoring.base.location import Location, author_location
 from aiosched.authoring.base.signatures import named, takes_any_name
-from aiosched.core.values.ids import key_fault
+from aiosched.core.values.ids import display_name_fault, key_fault
 from aiosched.core.values.states import RunType
+from aiosched.core.values.texts import a_type
 from aiosched.errors import DagError
 from aiosched.signatures import signature_of
 
@@ -158,6 +159,16 @@ def valid_key(kind: str, key: object, where: Location | None = None) -> str:
     if isinstance(key, str) and fault is None:
         return key
     raise fail(f"{key!r} cannot be a {kind}: {fault}.", where)
+
+
+def display_name(kind: str, name: object, ids: Collection[str], where: Location | None = None) -> str:
+    """What people are shown in place of an id; empty if it is one of `ids` or nothing, so that the id is shown."""
+    if name is None or name == "" or (isinstance(name, str) and name in ids):
+        return ""
+    fault = display_name_fault(name) if isinstance(name, str) else f"give a text, not {a_type(name)}"
+    if isinstance(name, str) and fault is None:
+        return name
+    raise fail(f"{kind}={name!r:.80} cannot be shown: {fault}.", where)
 
 
 def one_of(name: str, value: str, allowed: Collection[str], where: Location | None = None) -> str:

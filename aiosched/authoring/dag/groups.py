@@ -40,7 +40,7 @@ class TaskGroup(Dependable, metaclass=checks.NamesItsParameters):
         group_display_name: str = "",
         doc_md: str | None = None,
     ) -> None:
-        where = author_location()
+        where = self._origin = author_location()
         dag = dag or (parent_group.dag if parent_group is not None else building.current_dag())
         if dag is None:
             message = f"TaskGroup {group_id!r} is in no DAG. Create it inside `with DAG(...)`, or give dag=."

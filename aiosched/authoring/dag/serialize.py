@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from aiosched.authoring.base.checks import fail, warn
+from aiosched.authoring.base.checks import display_name, fail, warn
 from aiosched.authoring.base.dependencies import connect
 from aiosched.authoring.base.plain_values import strict_json
 from aiosched.authoring.dag.blocking_checks import check_blocking
@@ -45,6 +45,7 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
     check_blocking(dag)
     return DagSpec(
         dag_id=dag.dag_id,
+        display_name=display_name("dag_display_name", dag.dag_display_name, {dag.dag_id}, dag._origin),
         timetable=dag.timetable_at(now),
         timezone=dag.zone_name,
         start_date=utc(dag.start_date),
@@ -73,6 +74,9 @@ def to_spec(dag: DagContents, *, now: datetime) -> DagSpec:
             GroupSpec(
                 group_id=group.group_id,
                 parent_id=group.parent_group.group_id if group.parent_group else None,
+                display_name=display_name(
+                    "group_display_name", group.group_display_name, {group.group_id, group.label}, group._origin
+                ),
                 tooltip=group.tooltip,
                 mapping=group.expand_input.spec() if group.expand_input is not None else None,
                 arguments=group.expand_input.shown() if group.expand_input is not None else {},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aiosched.authoring.assets.assets import Asset, AssetAlias, AssetLink, outlet_of
+from aiosched.authoring.base.checks import display_name
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.dag.blocking_checks import checked_asset
 from aiosched.authoring.operators.empty import EmptyOperator
@@ -31,6 +32,9 @@ def task_spec(task: BaseOperator) -> TaskSpec:
     return TaskSpec(
         task_id=task.task_id,
         operator=task.task_type,
+        display_name=display_name(
+            "task_display_name", task.task_display_name, {task.task_id, task.label}, task._origin
+        ),
         module=task.operator_class.__module__,
         upstream=tuple(sorted(task.upstream_task_ids)),
         group_id=task.task_group.group_id if task.task_group else None,

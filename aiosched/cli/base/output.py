@@ -146,6 +146,11 @@ def show_list(
             _print_table(rows, list(columns), wide=wide, sentences=sentences)
 
 
+def with_names(columns: Columns[T], items: Sequence[T], name: Callable[[T], str | None]) -> Columns[T]:
+    """The columns, with a last one of display names if any of `items` has one."""
+    return {**columns, "NAME": name} if any(map(name, items)) else columns
+
+
 def show_one(fields: Mapping[str, Any], output: Format | None, *, data: Any = None) -> None:
     """Write one item as names and values; `data` (default: `fields`) is what JSON and YAML show.
 

@@ -37,6 +37,7 @@ from aiosched.cli.base.output import (
     show_list,
     show_one,
     talk,
+    with_names,
     write,
 )
 from aiosched.cli.base.request_options import option_of, with_options
@@ -97,7 +98,7 @@ def list_(
     rows = with_database(dsn, lambda db: _every_page(db, filters))
     is_filtered = tag or owner or team or without
     empty = f"no DAG matches {pattern}" if pattern else "no such DAGs" if is_filtered else "no DAGs yet"
-    show_list(rows, _COLUMNS, output, empty=empty)
+    show_list(rows, with_names(_COLUMNS, rows, lambda row: row.dag_display_name), output, empty=empty)
 
 
 def _filters(
@@ -133,11 +134,18 @@ def show(dag_id: DagId, open_: Open = False, dsn: Dsn = None, output: Output = N
 
     row, spec, missed, failed = with_database(dsn, read)
     tasks = [
-        {"task_id": t.task_id, "operator": t.operator, "upstream": list(t.upstream), "trigger_rule": t.trigger_rule}
+        {
+            "task_id": t.task_id,
+            "task_display_name": t.display_name or None,
+            "operator": t.operator,
+            "upstream": list(t.upstream),
+            "trigger_rule": t.trigger_rule,
+        }
         for t in spec.tasks
     ]
     fields = {
         "dag": row.dag_id,
+        "name": row.dag_display_name,
         "status": row.status,
         **_quarantine_fields(row),
         "schedule": row.schedule,
@@ -170,7 +178,7 @@ def show(dag_id: DagId, open_: Open = False, dsn: Dsn = None, output: Output = N
             "AFTER": lambda t: t["upstream"],
             "TRIGGER RULE": lambda t: t["trigger_rule"],
         }
-        show_list(tasks, columns, output, empty="it has no tasks")
+        show_list(tasks, with_names(columns, tasks, lambda t: t["task_display_name"]), output, empty="it has no tasks")
     if open_:
         open_page(dsn, page_path(dag_id))
 

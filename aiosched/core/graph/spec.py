@@ -100,6 +100,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     operator: str  # the name of the class, to display
     module: str = ""
     upstream: tuple[str, ...] = ()  # direct upstream task ids, sorted
+    display_name: str = ""  # shown in place of its id; empty: the id
     group_id: str | None = None  # innermost task group
     trigger_rule: str = "all_success"
     is_async: bool = False  # its execute is a coroutine function: many share one process
@@ -158,6 +159,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     group_id: str
     parent_id: str | None = None
+    display_name: str = ""  # shown in place of its id
     tooltip: str = ""
     mapping: MappingSpec | None = None
     arguments: dict[str, Any] = {}  # what it is mapped over (JSON), to display
@@ -190,6 +192,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One DAG as the scheduler sees it."""
 
     dag_id: str
+    display_name: str = ""  # shown in place of its id
     timetable: AnyTimetable = NullTimetable()
     timezone: str = "UTC"
     start_date: datetime | None = None
@@ -237,6 +240,12 @@ def decode_spec(document: bytes | str) -> DagSpec:
     if not spec.param_order:
         return spec
     return msgspec.structs.replace(spec, params={name: spec.params[name] for name in spec.param_order})
+
+
+def display_names(spec: DagSpec) -> dict[str, str]:
+    """What is shown in place of the ids of tasks and groups, for those that have it."""
+    tasks = {task.task_id: task.display_name for task in spec.tasks if task.display_name}
+    return tasks | {group.group_id: group.display_name for group in spec.groups if group.display_name}
 
 
 def asset_references(spec: DagSpec) -> tuple[AssetReference, ...]:

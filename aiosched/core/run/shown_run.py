@@ -9,10 +9,14 @@ from typing import Any
 
 @dataclass
 class ShownRun:
-    """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration."""
+    """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.
+
+    `dag_display_name` is shown in place of the id of its DAG; None: the id is.
+    """
 
     key: int
     dag_id: str
+    dag_display_name: str | None
     run_id: str
     run_type: str
     state: str

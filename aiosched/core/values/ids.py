@@ -20,6 +20,10 @@ PARTITIONS: Final = 64
 ALLOWED_RUN_ID: Final = re.compile(r"^[A-Za-z0-9_.~:+-]+$")
 _KEY: Final = re.compile(r"(?!\.{1,2}$)[\w.-]{1,250}")
 _INVISIBLE: Final = frozenset("\u115f\u1160\u3164\uffa0")  # the letters that show nothing: fillers of Hangul
+LONGEST_NAME: Final = 250  # characters of a display name, as of an id
+_CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, breaks of lines
+_TURNS: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+_VISIBLE: Final = frozenset("LNPS")  # letters, numbers, punctuation, symbols
 _MADE: Final = re.compile(r"[a-z_]+?__(?P<date>\d{4}-\d\d-\d\dT[\d:.]+\+00:00)(?:_(?P<suffix>[0-9a-f]{8}))?")
 _INSTANCE: Final = re.compile(r"(.+)\[(\d{1,9})\]")
 RUN_WORDS: Final = ("latest", "latest-failed", "latest-backfill")  # no ids: they name runs by what these are
@@ -53,6 +57,22 @@ def key_fault(key: str) -> str | None:
         return "write unicodedata.normalize('NFC', …) of it: as it is, it looks like another id, and is not equal to it"
     if hidden := _INVISIBLE.intersection(key):
         return f"leave out U+{ord(min(hidden)):04X}, which cannot be seen"
+    return None
+
+
+def display_name_fault(name: str) -> str | None:
+    """How to change a text so that people may be shown it in place of an id; None: it may be shown as it is.
+
+    Letters of all scripts, and marks of their direction, are allowed; characters that turn or break the line around
+    them are not, nor is a name of which nothing can be seen.
+    """
+    if len(name) > LONGEST_NAME:
+        return f"use at most {LONGEST_NAME} characters, not {len(name):,}"
+    for character in name:
+        if unicodedata.category(character) in _CONTROLS or unicodedata.bidirectional(character) in _TURNS:
+            return f"leave out U+{ord(character):04X}, which is a control character or half of one"
+    if not any(unicodedata.category(each)[0] in _VISIBLE and each not in _INVISIBLE for each in name):
+        return "use letters, digits or other characters that can be seen"
     return None
 
 

@@ -24,6 +24,7 @@ class FoundDag:
     dag_id: str
     is_paused: bool
     state: str | None
+    display_name: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,14 @@ class FoundRun:
 
 
 # The best matches first, so that the limit cuts off the others: the parts before the letters, short before long.
+# Display names are sentences in any language, and few.
 DAGS: Final = ScopedStatement.of("""
-    SELECT d.dag_id, d.is_paused, r.state
-      FROM (SELECT dag_id, is_paused FROM dag
-             WHERE lower(dag_id COLLATE "C") LIKE ALL ($1::text[]) AND NOT is_stale [seen]
-             ORDER BY strpos(lower(dag_id COLLATE "C"), $2) = 0, length(dag_id), dag_id LIMIT $3) AS d
+    SELECT d.*, r.state
+      FROM (SELECT dag_id, is_paused, display_name
+              FROM (SELECT *, lower(dag_id COLLATE "C") || coalesce(chr(10) || lower(display_name), '') AS words
+                      FROM dag WHERE NOT is_stale [seen]) AS dag
+             WHERE words LIKE ALL ($1::text[])
+             ORDER BY strpos(words, $2) = 0, length(dag_id), dag_id LIMIT $3) AS d
       LEFT JOIN LATERAL (SELECT state FROM dag_run WHERE dag_run.dag_id = d.dag_id ORDER BY id DESC LIMIT 1) AS r
         ON true
      ORDER BY d.dag_id
@@ -77,10 +81,10 @@ POOLS: Final = """
 
 
 async def find_dags(conn: DatabaseConnection, words: tuple[str, ...], *, seen: Seen = None) -> list[FoundDag]:
-    """DAGs with these words in their ids, or with the letters of a single one."""
+    """DAGs with these words in their ids or display names, or with the letters of a single one."""
     patterns = [_letters(words[0])] if len(words) == 1 else _parts(words)
     rows = await DAGS.fetch(conn, patterns, words[0], MOST, seen=seen)
-    return [FoundDag(row["dag_id"], row["is_paused"], row["state"]) for row in rows]
+    return [FoundDag(**dict(row)) for row in rows]
 
 
 async def find_tasks(

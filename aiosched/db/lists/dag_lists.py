@@ -37,9 +37,9 @@ _LONG_AGO: Final = datetime(1, 1, 2, tzinfo=UTC)
 class DagFilters(TypedDict, total=False):
     """Which DAGs are selected; what is missing or empty does not filter.
 
-    `pattern` is a glob, `search` a part of id or description; stale DAGs only with `stale` or as one of `statuses`;
-    `last_states` are those of newest runs, "none": no run. A DAG is "late" if it is active, and its next run was due
-    before `late_before`.
+    `pattern` is a glob, `search` a part of id, display name or description; stale DAGs only with `stale` or as one of
+    `statuses`; `last_states` are those of newest runs, "none": no run. A DAG is "late" if it is active, and its next
+    run was due before `late_before`.
     """
 
     of: OfDags
@@ -166,7 +166,8 @@ def _chosen(
         query = query.where(*among(func.coalesce(NEWEST_RUN.c.state, _NO_RUN), last_states, without.states))
     if search := filters.get("search"):
         words = like(f"*{search}*")
-        query = query.where(or_(dag.c.dag_id.ilike(words, escape="\\"), dag.c.description.ilike(words, escape="\\")))
+        told = (dag.c.dag_id, dag.c.display_name, dag.c.description)
+        query = query.where(or_(*(each.ilike(words, escape="\\") for each in told)))
     if (pattern := filters.get("pattern")) is not None:
         query = query.where(dag.c.dag_id.like(like(pattern), escape="\\"))
     if not filters.get("stale") and {"stale", "quarantine"}.isdisjoint(statuses):

@@ -19,7 +19,7 @@ from aiosched.db.access.visibility import Seen
 from aiosched.db.lists.chosen import WantedRuns, chosen_runs, is_in_state, lasting, resolved
 from aiosched.db.lists.facets import Facets, counted, counted_errors, read_facets, size_of
 from aiosched.db.lists.of_dags import NOTHING, Without, among
-from aiosched.db.queries.queries import fetch, find_run, like, shown_state, unknown_task
+from aiosched.db.queries.queries import NAMED_DAG, fetch, find_run, like, shown_state, unknown_task
 from aiosched.db.schema.schema import dag_run, task_instance, task_note, version_task
 from aiosched.db.server.engine import Database
 from aiosched.errors import NotFound
@@ -93,6 +93,8 @@ class InstanceRow:
     note: str | None
     run_key: int
     task_index: int
+    dag_display_name: str | None = None  # shown in place of the id; None: the id is
+    task_display_name: str | None = None
 
     @property
     def name(self) -> str:
@@ -220,8 +222,17 @@ def _page(looked_at: FromClause, wanted: WantedInstances) -> Select[Any]:
     )
     is_instance = looked_at.c.try_number.is_not(None)
     query = (
-        select(looked_at, version_task.c.task_id, version_task.c.operator, version_task.c.pool, task_note.c.note)
+        select(
+            looked_at,
+            version_task.c.task_id,
+            version_task.c.operator,
+            version_task.c.pool,
+            version_task.c.display_name.label("task_display_name"),
+            NAMED_DAG.c.display_name.label("dag_display_name"),
+            task_note.c.note,
+        )
         .outerjoin(version_task, _is_task_of(looked_at))
+        .outerjoin(NAMED_DAG, NAMED_DAG.c.dag_id == looked_at.c.dag_id)
         .outerjoin(task_note, note)
         .order_by(*_in_order(looked_at))
     )
@@ -270,6 +281,8 @@ def _row(row: Any) -> InstanceRow:
         note=row.note,
         run_key=row.run_key,
         task_index=row.task_index,
+        dag_display_name=row.dag_display_name,
+        task_display_name=row.task_display_name,
     )
 
 

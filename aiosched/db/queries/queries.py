@@ -6,7 +6,7 @@ scheduler uses none of these. The state of parsing is in status.py, that of sche
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
@@ -47,6 +47,7 @@ class DagListRow:
     """A DAG in a list. `next_run_after` is when its next scheduled run is due; None if its file is gone or broken."""
 
     dag_id: str
+    dag_display_name: str | None  # None: its id is shown
     schedule: str | None
     schedule_timezone: str | None
     is_paused: bool
@@ -123,6 +124,7 @@ def select_dags() -> Select[Any]:
     )
     return select(
         dag.c.dag_id,
+        dag.c.display_name.label("dag_display_name"),
         dag.c.schedule,
         dag.c.schedule_timezone,
         dag.c.is_paused,
@@ -161,6 +163,16 @@ async def get_dag(db: Database, dag_id: str) -> DagListRow:
     if not rows:
         raise NotFound(f"There is no DAG {dag_id!r}.{await _near_dag(db, dag_id)}")
     return dag_row(rows[0])
+
+
+# Index: primary key.
+DISPLAY_NAMES: Final = "SELECT dag_id, display_name FROM dag WHERE dag_id = ANY ($1::text[]) AND display_name <> ''"
+
+
+async def read_display_names(db: Database, dag_ids: Iterable[str | None]) -> dict[str, str]:
+    """What is shown in place of these ids of DAGs, for those that have it."""
+    ids = sorted({dag_id for dag_id in dag_ids if dag_id is not None})
+    return {row["dag_id"]: row["display_name"] for row in await db.fetch(DISPLAY_NAMES, ids)} if ids else {}
 
 
 async def matching_dags(db: Database, pattern: str) -> list[str]:
@@ -206,6 +218,8 @@ def like(pattern: str) -> str:
 
 # ---- runs ----
 
+NAMED_DAG: Final = dag.alias("named_dag")  # apart from the DAG by which a list is filtered
+
 
 @dataclass
 class RunRow(ShownRun):
@@ -222,9 +236,12 @@ _SHOWN: Final = dict(dag_run.c.items()) | {
     "key": dag_run.c.id,
     "version_key": dag_run.c.version_id,
     "version": dag_version.c.number,
+    "dag_display_name": NAMED_DAG.c.display_name,
 }
-RUN_COLUMNS: Final = select(*(_SHOWN[each.name].label(each.name) for each in fields(RunRow) if each.init)).join(
-    dag_version, dag_version.c.id == dag_run.c.version_id
+RUN_COLUMNS: Final = (
+    select(*(_SHOWN[each.name].label(each.name) for each in fields(RunRow) if each.init))
+    .join(dag_version, dag_version.c.id == dag_run.c.version_id)
+    .outerjoin(NAMED_DAG, NAMED_DAG.c.dag_id == dag_run.c.dag_id)
 )
 _RUN_BY_ID: Final = RUN_COLUMNS.where(dag_run.c.dag_id == bindparam("dag_id"), dag_run.c.run_id == bindparam("run_id"))
 
@@ -348,6 +365,7 @@ class TaskRow:
     max_tries: int
     operator: str
     pool: str
+    task_display_name: str | None  # None: its id is shown
     scheduled_at: datetime | None
     queued_at: datetime | None
     start_date: datetime | None
@@ -446,6 +464,7 @@ def _task_row(row: Any, spec: DagSpec) -> TaskRow:
         max_tries=row.max_tries,
         operator=task.operator,
         pool=task.pool,
+        task_display_name=task.display_name or None,
         scheduled_at=row.scheduled_at,
         queued_at=row.queued_at,
         start_date=began(row.state, row.start_date, row.end_date),

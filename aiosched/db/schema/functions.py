@@ -54,8 +54,9 @@ _XCOM_STORED: Final = """
 _VERSION_TASKS: Final = """
     CREATE OR REPLACE FUNCTION aiosched_version_tasks() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        INSERT INTO version_task (version_id, task_index, task_id, operator, pool)
-        SELECT NEW.id, place - 1, task ->> 'task_id', task ->> 'operator', coalesce(task ->> 'pool', 'default_pool')
+        INSERT INTO version_task (version_id, task_index, task_id, operator, pool, display_name)
+        SELECT NEW.id, place - 1, task ->> 'task_id', task ->> 'operator', coalesce(task ->> 'pool', 'default_pool'),
+               task ->> 'display_name'
           FROM json_array_elements(NEW.spec -> 'tasks') WITH ORDINALITY AS each (task, place);
         RETURN NULL;
     EXCEPTION WHEN others THEN

@@ -57,6 +57,7 @@ DAG: Final = Table(
         "created_at": "timestamptz NOT NULL DEFAULT now()",
         "task_ids": "text",  # of the newest version, one a line, for the search; NULL: not parsed
         "schedule_timezone": "text",  # by parsing: whose clock the schedule follows; NULL: none, or not known
+        "display_name": "text",  # by parsing: shown in place of its id; NULL: the id is shown
     },
     Check("partition", f"partition BETWEEN 0 AND {PARTITIONS - 1}"),
     Index("partition"),
@@ -105,6 +106,7 @@ VERSION_TASK: Final = Table(
         "task_id": "text NOT NULL",
         "operator": "text NOT NULL",
         "pool": "text NOT NULL",
+        "display_name": "text",  # shown in place of its id; NULL: the id is shown
     },
 )
 

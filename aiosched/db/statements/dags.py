@@ -367,7 +367,8 @@ DEFINE_DAGS: Final = f"""
            max_active_tasks = n.max_active_tasks, schedule = n.schedule,
            schedule_timezone = n.schedule_timezone, description = n.description,
            owner = n.owner, tags = ARRAY(SELECT json_array_elements_text(n.tags::json)),
-           access_control = v.spec -> 'access_control', task_ids = CASE WHEN d.version_id = n.version_id AND
+           access_control = v.spec -> 'access_control', display_name = v.spec ->> 'display_name',
+           task_ids = CASE WHEN d.version_id = n.version_id AND
                d.task_ids IS NOT NULL THEN d.task_ids ELSE ({_TASK_IDS}) END, team = {team_of("n.file", "v.bundle")},
            has_import_errors = false, is_stale = false, last_parsed_at = $1
       FROM unnest($2::text[], $3::text[], $4::bigint[], $5::int[], $6::int[], $7::text[], $8::text[], $9::text[],

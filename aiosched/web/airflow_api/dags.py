@@ -23,7 +23,7 @@ router: APIRouter = APIRouter()
 
 _ORDER: Final[Mapping[str, Callable[[DagListRow], Any]]] = {
     "dag_id": lambda row: row.dag_id,
-    "dag_display_name": lambda row: row.dag_id,
+    "dag_display_name": lambda row: row.dag_display_name or row.dag_id,
     "next_dagrun": lambda row: row.next_run_after,
     "state": lambda row: row.last_run_state,
 }

@@ -29,11 +29,15 @@ def instant(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def _dag_names(row: DagListRow | RunRow) -> dict[str, str]:
+    return {"dag_id": row.dag_id, "dag_display_name": row.dag_display_name or row.dag_id}
+
+
 def dag_shape(row: DagListRow, folder: Path) -> dict[str, Any]:
     """A DAG of a list. `folder` is the DAGs folder."""
+    names = _dag_names(row)
     return {
-        "dag_id": row.dag_id,
-        "dag_display_name": row.dag_id,
+        **names,
         "is_paused": row.is_paused,
         "is_stale": row.is_stale,
         "last_parsed_time": instant(row.last_parsed_at),
@@ -49,7 +53,7 @@ def dag_shape(row: DagListRow, folder: Path) -> dict[str, Any]:
         "timetable_description": row.schedule,
         "timetable_partitioned": False,
         "timetable_periodic": row.schedule is not None,
-        "tags": [{"name": tag, "dag_id": row.dag_id, "dag_display_name": row.dag_id} for tag in row.tags],
+        "tags": [{"name": tag, **names} for tag in row.tags],
         "max_active_tasks": row.max_active_tasks,
         "max_active_runs": row.max_active_runs,
         "max_consecutive_failed_dag_runs": 0,
@@ -86,8 +90,7 @@ def run_shape(row: RunRow) -> dict[str, Any]:
     """A run."""
     return {
         "dag_run_id": row.run_id,
-        "dag_id": row.dag_id,
-        "dag_display_name": row.dag_id,
+        **_dag_names(row),
         "logical_date": instant(row.logical_date),
         "queued_at": instant(row.queued_at),
         "start_date": instant(row.start_date),
@@ -114,8 +117,7 @@ def _version_shape(row: RunRow) -> dict[str, Any]:
     return {
         "id": str(uuid5(NAMESPACE_URL, f"aiosched:version:{row.version_key}")),
         "version_number": row.version,
-        "dag_id": row.dag_id,
-        "dag_display_name": row.dag_id,
+        **_dag_names(row),
         "bundle_name": None,
         "bundle_version": None,
         "bundle_url": None,
@@ -129,9 +131,8 @@ def task_shape(row: TaskRow, run: RunRow, spec: DagSpec, rendered: Mapping[str, 
     return {
         "id": str(_instance_id(run.key, row)),
         "task_id": row.task_id,
-        "task_display_name": row.task_id,
-        "dag_id": run.dag_id,
-        "dag_display_name": run.dag_id,
+        "task_display_name": row.task_display_name or row.task_id,
+        **_dag_names(run),
         "dag_run_id": run.run_id,
         "map_index": row.map_index,
         "rendered_map_index": row.map_label,

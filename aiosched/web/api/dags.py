@@ -48,12 +48,15 @@ class QuarantineDetails(QuarantineResource):
 class DagResource(Resource):
     """A DAG and its newest version. `quarantine` is null unless it is in quarantine.
 
+    `dag_display_name` is shown in place of its id (null: the id is).
+
     `schedule_timezone` is the time zone whose clock the schedule follows (null: it follows none).
 
     `bundle` and `bundle_version` are those of the newest version; see versions.
     """
 
     dag_id: str
+    dag_display_name: str | None
     schedule: str | None
     schedule_timezone: str | None
     status: str
@@ -99,7 +102,9 @@ async def _filters(
     of: TheDags,
     without: WithoutDags,
     pattern: Annotated[Word | None, Query(description="a glob over DAG ids")] = None,
-    search: Annotated[Word | None, Query(description="part of the id or description, ignoring case")] = None,
+    search: Annotated[
+        Word | None, Query(description="part of the id, display name or description, ignoring case")
+    ] = None,
     stale: Annotated[bool, Query(description="include DAGs whose file is gone")] = False,
     status: Annotated[
         list[_Status] | None,

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from aiosched.core.graph.dependency_graph import DependencyNode, NodeKind
-from aiosched.core.graph.spec import DagSpec, decode_spec, encode_spec
+from aiosched.core.graph.spec import DagSpec, decode_spec, display_names, encode_spec
 from aiosched.core.values.states import FINISHED
 from aiosched.db.queries import queries, run_queries
 from aiosched.db.queries.run_queries import TryPeriod
@@ -31,7 +31,8 @@ router: APIRouter = APIRouter(tags=["DAGs"])
 
 class GraphNode(BaseModel):
     """A box: a task, a group (a folded group stands for all its tasks), or with `neighbours` an asset or another DAG,
-    whose `refers_to` is its name (null: the file does not say it). `counts` are its states in the requested run.
+    whose `refers_to` is its name (null: the file does not say it). `label` is its display name, or its id without that
+    of the group around it; `counts` are its states in the requested run.
     """
 
     id: str
@@ -110,7 +111,7 @@ def _placed(document: bytes, folded: frozenset[str], neighbours: bool) -> Layout
     groups = {group.group_id: group.parent_id for group in spec.groups}
     tasks = {task.task_id: task.group_id if task.group_id in groups else None for task in spec.tasks}
     edges = [(up, task.task_id) for task in spec.tasks for up in task.upstream]
-    labels = {each: _label(each, group) for each, group in (*tasks.items(), *groups.items())}
+    labels = {each: _label(each, group) for each, group in (*tasks.items(), *groups.items())} | display_names(spec)
     labels |= {each: around.label(each) for each in around.nodes}
     tasks |= dict.fromkeys(around.nodes)
     edges += around.edges
@@ -126,6 +127,7 @@ def _graph(
 ) -> DagGraph:
     tasks = {task.task_id: task for task in spec.tasks}
     groups = {group.group_id: group for group in spec.groups}
+    names = display_names(spec)
     nodes: list[dict[str, Any]] = []
     for box in layout.boxes:
         task, group = tasks.get(box.id), groups.get(box.id)
@@ -135,7 +137,7 @@ def _graph(
         nodes.append(
             {
                 "id": box.id,
-                "label": _label(box.id, around) if neighbour is None else neighbours.label(box.id),
+                "label": neighbours.label(box.id) if neighbour else names.get(box.id) or _label(box.id, around),
                 "kind": _kind(box, neighbour),
                 "parent": box.parent,
                 "x": round(box.x, 1),

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from aiosched.core.graph.spec import DagSpec
+from aiosched.core.graph.spec import DagSpec, display_names
 from aiosched.core.values.states import RunState, RunType
 from aiosched.db.queries.dag_pages.dated_runs import DatedRuns, date_of, runs_by_date
 from aiosched.db.queries.queries import RunRow
@@ -27,7 +27,10 @@ router: APIRouter = APIRouter(tags=["DAGs"])
 
 
 class Row(BaseModel):
-    """A row of the grid: a task, or a group that holds the rows below it with a greater depth."""
+    """A row of the grid: a task, or a group that holds the rows below it with a greater depth.
+
+    `label` is its display name, or its id without that of the group around it.
+    """
 
     id: str
     label: str
@@ -104,13 +107,14 @@ def grid_rows(spec: DagSpec) -> list[Row]:
             mapped.add(task.task_id)
     edges = lifted(((up, task.task_id) for task in spec.tasks for up in task.upstream), around)
     rows: list[Row] = []
+    names = display_names(spec)
     index = {task.task_id: position for position, task in enumerate(spec.tasks)}
 
     def walk(container: str | None, depth: int) -> None:
         kinds = dict(members[container])
         for each in topological(list(kinds), edges.get(container, ())):
             is_group = kinds[each]
-            label = each.removeprefix(f"{container}.") if container else each
+            label = names.get(each) or (each.removeprefix(f"{container}.") if container else each)
             is_mapped = each in (mapped_groups if is_group else mapped)
             kind: Literal["task", "group"] = "group" if is_group else "task"
             row_index = None if is_group else index[each]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
@@ -18,6 +19,7 @@ from aiosched.db.lists.run_lists import count_runs
 from aiosched.db.names.days import span_of
 from aiosched.db.people.human_inputs import count_waiting
 from aiosched.db.queries import home_queries
+from aiosched.db.queries.queries import read_display_names
 from aiosched.db.queries.schedulers import SchedulerRow
 from aiosched.web.api.attention import Attention, of_dags, of_lost_commits, of_schedulers, shown_part
 from aiosched.web.api.base.models import FilterDayOrInstant, Instant, PartStatus, Resource, Stored
@@ -54,12 +56,13 @@ class Counts(BaseModel):
 
 
 class Summary(BaseModel):
-    """The content of the first page."""
+    """The content of the first page. `dag_display_names`: of those DAGs that it names and that have one."""
 
     status: Status
     components: dict[str, PartStatus]
     counts: Counts
     attention: list[Attention]
+    dag_display_names: dict[str, str]
 
 
 class Badges(BaseModel):
@@ -90,12 +93,16 @@ class TimelineComing(Resource):
 
 
 class Timeline(BaseModel):
-    """Runs within a period (latest start first), and upcoming ones (in order)."""
+    """Runs within a period (latest start first), and upcoming ones (in order).
+
+    `dag_display_names`: of those of their DAGs that have one.
+    """
 
     since: Instant
     until: Instant
     runs: list[TimelineRun]
     coming: list[TimelineComing]
+    dag_display_names: dict[str, str]
 
 
 @router.get("/summary")
@@ -120,15 +127,19 @@ async def summary(request_client: ThePrimary, visible: TheVisible) -> Summary:
         failed_runs_24h_more=failed.more,
         late_dags=len(late),
     )
+    attention = [
+        *of_schedulers(found, visible),
+        *await of_lost_commits(request_client),
+        *await of_dags(request_client, visible, late, found.schedulers),
+    ]
     return Summary(
         status=found.status,
         components={name: shown_part(part, visible) for name, part in found.parts.items()},
         counts=counts,
-        attention=[
-            *of_schedulers(found, visible),
-            *await of_lost_commits(request_client),
-            *await of_dags(request_client, visible, late, found.schedulers),
-        ],
+        attention=attention,
+        dag_display_names=await read_display_names(
+            db, chain.from_iterable((one.dag_id, *one.dags) for one in attention)
+        ),
     )
 
 
@@ -176,9 +187,11 @@ async def timeline(
     first, final = given or now - timedelta(hours=6), ends or now + timedelta(hours=6)
     runs = await home_queries.recent_runs(request_client.db, first, final, limit=limit, seen=visible.dags)
     coming = await home_queries.coming_runs(request_client.db, max(first, now), final, limit=limit, seen=visible.dags)
+    dag_ids = {*(run.dag_id for run in runs), *(run.dag_id for run in coming)}
     return Timeline(
         since=first,
         until=final,
         runs=[TimelineRun.model_validate(run) for run in runs],
         coming=[TimelineComing.model_validate(run) for run in coming],
+        dag_display_names=await read_display_names(request_client.db, dag_ids),
     )

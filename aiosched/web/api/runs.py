@@ -35,10 +35,12 @@ class RunDetails(RunResource):
 class TaskInstanceResource(Resource):
     """A task instance; `map_index` -1 for a task that is not mapped.
 
-    `map_label` is its rendered `map_index_template`, stored when it ends.
+    `map_label` is its rendered `map_index_template`, stored when it ends. `task_display_name` is shown in place of the
+    id of its task (null: the id is).
     """
 
     task_id: str
+    task_display_name: str | None
     map_index: int
     map_label: str | None
     state: Stored[TaskState]

@@ -46,6 +46,7 @@ class TaskDetails(TaskInstanceResource):
     """A task instance with the task's definition in its DAG version, the tries that have logs, and its links."""
 
     dag_id: str
+    dag_display_name: str | None
     run_id: str
     run_key: int
     definition: TaskDefinition
@@ -135,6 +136,7 @@ async def get_task(request_client: TheRequestClient, place: ThePlace) -> TaskDet
         {
             **TaskInstanceResource.model_validate(place.task).model_dump(),
             "dag_id": place.run.dag_id,
+            "dag_display_name": place.run.dag_display_name,
             "run_id": place.run.run_id,
             "run_key": place.run.key,
             "definition": definition.model_dump(),

@@ -134,9 +134,13 @@ class Difference(BaseModel):
 
 
 class TaskDefinition(BaseModel):
-    """A task of a DAG, with its direct upstream and downstream tasks."""
+    """A task of a DAG, with its direct upstream and downstream tasks.
+
+    `task_display_name` is shown in place of its id (null: the id is).
+    """
 
     task_id: str
+    task_display_name: str | None
     task_index: int
     operator: str
     group_id: str | None
@@ -255,6 +259,7 @@ def _task(index: int, task: TaskSpec, downstream: list[str]) -> TaskDefinition:
     same = {name: getattr(task, name) for name in TaskDefinition.model_fields if hasattr(task, name)}
     return TaskDefinition.model_validate(
         {**same, "task_index": index, "downstream": downstream, "is_mapped": task.mapping is not None}
+        | {"task_display_name": task.display_name or None}
     )
 
 

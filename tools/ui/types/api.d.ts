@@ -5,10 +5,13 @@ export interface components {
     /**
      * @description 24 hours, oldest first. `complete` is false if only the newest 20,000 runs were counted.
      *
-     *     `errors` are of the newest 200 failed runs.
+     *     `errors` are of the newest 200 failed runs. `dag_display_names`: of those of their DAGs that have one.
      */
     Activity: {
       complete: boolean;
+      dag_display_names: {
+        [key: string]: string;
+      };
       errors: components["schemas"]["GroupedError"][];
       hours: components["schemas"]["HourActivity"][];
     };
@@ -544,6 +547,7 @@ export interface components {
       active_runs: number;
       bundle: string | null;
       bundle_version: string | null;
+      dag_display_name: string | null;
       dag_id: string;
       description: string | null;
       file: string | null;
@@ -593,6 +597,8 @@ export interface components {
     /**
      * @description A DAG and its newest version. `quarantine` is null unless it is in quarantine.
      *
+     *     `dag_display_name` is shown in place of its id (null: the id is).
+     *
      *     `schedule_timezone` is the time zone whose clock the schedule follows (null: it follows none).
      *
      *     `bundle` and `bundle_version` are those of the newest version; see versions.
@@ -601,6 +607,7 @@ export interface components {
       active_runs: number;
       bundle: string | null;
       bundle_version: string | null;
+      dag_display_name: string | null;
       dag_id: string;
       description: string | null;
       file: string | null;
@@ -826,7 +833,8 @@ export interface components {
     };
     /**
      * @description A box: a task, a group (a folded group stands for all its tasks), or with `neighbours` an asset or another DAG,
-     *     whose `refers_to` is its name (null: the file does not say it). `counts` are its states in the requested run.
+     *     whose `refers_to` is its name (null: the file does not say it). `label` is its display name, or its id without that
+     *     of the group around it; `counts` are its states in the requested run.
      */
     GraphNode: {
       counts?: {
@@ -1007,8 +1015,13 @@ export interface components {
     Link: {
       token: string;
     };
-    /** @description A task instance in a list across DAGs; `map_index` -1 for a task that is not mapped. */
+    /**
+     * @description A task instance in a list across DAGs; `map_index` -1 for a task that is not mapped.
+     *
+     *     `dag_display_name` and `task_display_name` are shown in place of the ids (null: the id is).
+     */
     ListedInstance: {
+      dag_display_name: string | null;
       dag_id: string;
       end_date: string | null;
       map_index: number;
@@ -1025,6 +1038,7 @@ export interface components {
       start_date: string | null;
       /** @description A newer aiosched may have stored another value. */
       state: components["schemas"]["TaskState"] | string;
+      task_display_name: string | null;
       task_id: string;
       try_number: number;
     };
@@ -1569,7 +1583,11 @@ export interface components {
      * @enum {string}
      */
     Rerun: "missing" | "failed" | "all";
-    /** @description A row of the grid: a task, or a group that holds the rows below it with a greater depth. */
+    /**
+     * @description A row of the grid: a task, or a group that holds the rows below it with a greater depth.
+     *
+     *     `label` is its display name, or its id without that of the group around it.
+     */
     Row: {
       depth: number;
       id: string;
@@ -1592,6 +1610,7 @@ export interface components {
       conf: {
         [key: string]: unknown;
       };
+      dag_display_name: string | null;
       dag_id: string;
       data_interval_end: string | null;
       data_interval_start: string | null;
@@ -1665,12 +1684,15 @@ export interface components {
     /**
      * @description A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.
      *
+     *     `dag_display_name` is shown in place of the id of its DAG (null: the id is).
+     *
      *     `partition_key` is that of the partition of assets that it is about, `partition_date` the instant of that key.
      */
     RunResource: {
       conf: {
         [key: string]: unknown;
       };
+      dag_display_name: string | null;
       dag_id: string;
       data_interval_end: string | null;
       data_interval_start: string | null;
@@ -1787,9 +1809,13 @@ export interface components {
       database?: components["schemas"]["DatabaseServer"] | null;
       items: components["schemas"]["SchedulerResource"][];
     };
-    /** @description Something that was found. `name` matches what was typed; `match` is 0 for the whole name, 4 for its letters. */
+    /**
+     * @description Something that was found. `name` matches what was typed, or `display_name`, which is shown in place of it (null:
+     *     the name is); `match` is 0 for the whole name, 4 for its letters.
+     */
     SearchHit: {
       dag_id?: string | null;
+      display_name?: string | null;
       /** @enum {string} */
       kind: "dag" | "task" | "run" | "asset" | "pool";
       match: number;
@@ -1899,13 +1925,16 @@ export interface components {
       about: string;
       words: string;
     };
-    /** @description The content of the first page. */
+    /** @description The content of the first page. `dag_display_names`: of those DAGs that it names and that have one. */
     Summary: {
       attention: components["schemas"]["Attention"][];
       components: {
         [key: string]: components["schemas"]["PartStatus"];
       };
       counts: components["schemas"]["Counts"];
+      dag_display_names: {
+        [key: string]: string;
+      };
       status: components["schemas"]["Status"];
     };
     /** @description A tag and the number of DAGs with it, stale ones excluded. */
@@ -1913,7 +1942,11 @@ export interface components {
       dags: number;
       tag: string;
     };
-    /** @description A task of a DAG, with its direct upstream and downstream tasks. */
+    /**
+     * @description A task of a DAG, with its direct upstream and downstream tasks.
+     *
+     *     `task_display_name` is shown in place of its id (null: the id is).
+     */
     TaskDefinition: {
       depends_on_past: boolean;
       doc: string | null;
@@ -1929,6 +1962,7 @@ export interface components {
       pool_slots: number;
       priority_weight: number;
       retries: number;
+      task_display_name: string | null;
       task_id: string;
       task_index: number;
       trigger_rule: string;
@@ -1936,6 +1970,7 @@ export interface components {
     };
     /** @description A task instance with the task's definition in its DAG version, the tries that have logs, and its links. */
     TaskDetails: {
+      dag_display_name: string | null;
       dag_id: string;
       definition: components["schemas"]["TaskDefinition"];
       end_date: string | null;
@@ -1957,6 +1992,7 @@ export interface components {
       start_date: string | null;
       /** @description A newer aiosched may have stored another value. */
       state: components["schemas"]["TaskState"] | string;
+      task_display_name: string | null;
       task_id: string;
       task_index: number;
       template_fields: {
@@ -1967,7 +2003,8 @@ export interface components {
     /**
      * @description A task instance; `map_index` -1 for a task that is not mapped.
      *
-     *     `map_label` is its rendered `map_index_template`, stored when it ends.
+     *     `map_label` is its rendered `map_index_template`, stored when it ends. `task_display_name` is shown in place of the
+     *     id of its task (null: the id is).
      */
     TaskInstanceResource: {
       end_date: string | null;
@@ -1985,6 +2022,7 @@ export interface components {
       start_date: string | null;
       /** @description A newer aiosched may have stored another value. */
       state: components["schemas"]["TaskState"] | string;
+      task_display_name: string | null;
       task_id: string;
       task_index: number;
       try_number: number;
@@ -2033,9 +2071,16 @@ export interface components {
       folders: string[];
       name: string;
     };
-    /** @description Runs within a period (latest start first), and upcoming ones (in order). */
+    /**
+     * @description Runs within a period (latest start first), and upcoming ones (in order).
+     *
+     *     `dag_display_names`: of those of their DAGs that have one.
+     */
     Timeline: {
       coming: components["schemas"]["TimelineComing"][];
+      dag_display_names: {
+        [key: string]: string;
+      };
       runs: components["schemas"]["TimelineRun"][];
       since: string;
       until: string;

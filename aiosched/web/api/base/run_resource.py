@@ -10,6 +10,8 @@ from aiosched.web.api.base.models import Instant, Resource, Stored
 class RunResource(Resource, ShownRun):
     """A run. `key` is its number in the database, `reason` says why it failed, `seconds` is its duration.
 
+    `dag_display_name` is shown in place of the id of its DAG (null: the id is).
+
     `partition_key` is that of the partition of assets that it is about, `partition_date` the instant of that key.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import chain
 from typing import Final
 
 from fastapi import APIRouter
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 
 from aiosched.core.why.error_groups import group_errors
 from aiosched.db.finding import activity
+from aiosched.db.queries.queries import read_display_names
 from aiosched.web.api.base.models import Instant
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
@@ -44,12 +46,13 @@ class GroupedError(BaseModel):
 class Activity(BaseModel):
     """24 hours, oldest first. `complete` is false if only the newest 20,000 runs were counted.
 
-    `errors` are of the newest 200 failed runs.
+    `errors` are of the newest 200 failed runs. `dag_display_names`: of those of their DAGs that have one.
     """
 
     hours: list[HourActivity]
     complete: bool
     errors: list[GroupedError]
+    dag_display_names: dict[str, str]
 
 
 @router.get("/activity")
@@ -64,20 +67,22 @@ async def read_activity(request_client: TheRequestClient, visible: TheVisible) -
         hours.setdefault(count.at, {})[count.state] = count.number
     ended = sum(count.number for count in counts if count.state in ("success", "failed"))
     failures = await activity.failures_since(request_client.db, now - timedelta(hours=_HOURS), seen=visible.dags)
+    errors = [
+        GroupedError(
+            number=group.number,
+            dags=list(group.dags[:20]),
+            words=group.newest.reason,
+            search=group.search,
+            dag_id=group.newest.dag_id,
+            run_id=group.newest.run_id,
+            task_id=group.newest.task_id,
+            map_index=group.newest.map_index,
+        )
+        for group in group_errors(failures, most=_MOST)
+    ]
     return Activity(
         hours=[HourActivity(at=at, states=states) for at, states in sorted(hours.items())],
         complete=ended < activity.MOST_ENDED,
-        errors=[
-            GroupedError(
-                number=group.number,
-                dags=list(group.dags[:20]),
-                words=group.newest.reason,
-                search=group.search,
-                dag_id=group.newest.dag_id,
-                run_id=group.newest.run_id,
-                task_id=group.newest.task_id,
-                map_index=group.newest.map_index,
-            )
-            for group in group_errors(failures, most=_MOST)
-        ],
+        errors=errors,
+        dag_display_names=await read_display_names(request_client.db, chain.from_iterable(one.dags for one in errors)),
     )

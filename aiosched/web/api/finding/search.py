@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, StringConstraints
 
-from aiosched.core.values.matching import match, words_of
+from aiosched.core.values.matching import Match, match, words_of
 from aiosched.db.finding import names
 from aiosched.web.auth.access import Role, RoleScope, allow
 from aiosched.web.auth.visibility import TheVisible
@@ -25,10 +25,12 @@ _Typed = Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00]*$")
 
 
 class SearchHit(BaseModel):
-    """Something that was found. `name` matches what was typed; `match` is 0 for the whole name, 4 for its letters."""
+    """Something that was found. `name` matches what was typed, or `display_name`, which is shown in place of it (null:
+    the name is); `match` is 0 for the whole name, 4 for its letters."""
 
     kind: Kind
     name: str
+    display_name: str | None = None
     dag_id: str | None = None
     state: str | None = None
     match: int
@@ -46,7 +48,7 @@ async def search(
     request_client: TheRequestClient,
     visible: TheVisible,
     q: Annotated[
-        _Typed, Query(description="words, all of which must match; of a DAG's id also its letters in order")
+        _Typed, Query(description="words, all of which must match; of a DAG also the letters of its id in order")
     ] = "",
 ) -> SearchResult:
     """DAGs, tasks, the newest runs, assets and pools whose names have the words, at most 12 of each."""
@@ -60,7 +62,9 @@ async def search(
         assets = await names.find_assets(conn, words, seen=visible.dags)
         pools = await names.find_pools(conn, words)
     kinds = (
-        _best(words, (SearchName("dag", each.dag_id, state=each.state) for each in dags)),
+        _best(
+            words, (SearchName("dag", each.dag_id, state=each.state, display_name=each.display_name) for each in dags)
+        ),
         _best(words, (SearchName("task", task_id, dag_id) for dag_id, task_ids in tasks for task_id in task_ids)),
         _best(words, (SearchName("run", each.run_id, each.dag_id, each.state) for each in runs)),
         _best(words, (SearchName("asset", name, context=uri) for name, uri in assets)),
@@ -81,14 +85,24 @@ class SearchName:
     dag_id: str | None = None
     state: str | None = None
     context: str = ""
+    display_name: str | None = None
+
+    def match(self, words: tuple[str, ...]) -> Match | None:
+        """How well the name matches, or the display name."""
+        found = [match(words, self.name, self.dag_id or self.context)]
+        if self.display_name is not None:
+            found.append(match(words, self.display_name, self.name))
+        return min((how for how in found if how is not None), default=None)
 
 
 def _best(words: tuple[str, ...], candidates: Iterable[SearchName]) -> list[SearchHit]:
     """Those that match, the best and shortest first; equal ones stay in their order."""
-    matches = ((match(words, one.name, one.dag_id or one.context), one) for one in candidates)
+    matches = ((one.match(words), one) for one in candidates)
     found = [(how, one) for how, one in matches if how is not None]
     found.sort(key=lambda each: (each[0], 0 if each[1].kind == "run" else len(each[1].name)))
     return [
-        SearchHit(kind=one.kind, name=one.name, dag_id=one.dag_id, state=one.state, match=how)
+        SearchHit(
+            kind=one.kind, name=one.name, display_name=one.display_name, dag_id=one.dag_id, state=one.state, match=how
+        )
         for how, one in found[:_MOST]
     ]

@@ -19,13 +19,18 @@ router: APIRouter = APIRouter(tags=["Task instances"])
 
 
 class ListedInstance(Resource):
-    """A task instance in a list across DAGs; `map_index` -1 for a task that is not mapped."""
+    """A task instance in a list across DAGs; `map_index` -1 for a task that is not mapped.
+
+    `dag_display_name` and `task_display_name` are shown in place of the ids (null: the id is).
+    """
 
     dag_id: str
+    dag_display_name: str | None
     run_id: str
     run_type: Stored[RunType]
     run_after: Instant
     task_id: str
+    task_display_name: str | None
     map_index: int
     state: Stored[TaskState]
     try_number: int

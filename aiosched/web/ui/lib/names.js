@@ -12,6 +12,25 @@ import { dayAndTime } from "./time.js";
 export const taskName = ({ task_id, map_index }) =>
   (map_index ?? -1) >= 0 ? `${task_id}[${map_index}]` : task_id;
 
+/**
+ * A DAG for people: its display name, or its id.
+ * @param {{ dag_id: string, dag_display_name: string | null }} dag
+ */
+export const shownDag = ({ dag_id, dag_display_name }) => dag_display_name ?? dag_id;
+
+/**
+ * A task instance for people: as its name, with the display name of its task in place of the id.
+ * @param {{ task_id: string, task_display_name: string | null, map_index?: number | null }} instance
+ */
+export const shownTask = ({ task_id, task_display_name, map_index }) =>
+  taskName({ task_id: task_display_name ?? task_id, map_index });
+
+/**
+ * A row or a box for people: its label, if that is no part of its id, and its id.
+ * @param {{ id: string, label: string }} one
+ */
+export const labelAndId = ({ id, label }) => (`.${id}`.endsWith(`.${label}`) ? [id] : [label, id]);
+
 /** @type {Record<string, string>} */
 const DECORATORS = {
   AssetCheckOperator: "@asset_check",

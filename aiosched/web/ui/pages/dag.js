@@ -3,12 +3,14 @@ import { html } from "../lib/html.js";
 import { at, may } from "../lib/api.js";
 import { scheduleWords } from "../lib/cron.js";
 import { useKey } from "../lib/keys.js";
+import { shownDag } from "../lib/names.js";
 import { useResource } from "../lib/resources.js";
 import { go, here, query, setQuery } from "../lib/router.js";
 import { instant, now, relative } from "../lib/time.js";
 import { PauseSwitch, scheduledWords } from "../parts/actions/pause.js";
 import { TriggerDialog } from "../parts/actions/trigger.js";
 import { Failure, Link, Loading, Notice, Page, Tabs, Tag } from "../parts/basics.js";
+import { IdOf } from "../parts/copy.js";
 import { CalendarTab } from "../parts/dag/calendar.js";
 import { CodeTab } from "../parts/dag/code.js";
 import { DetailsTab } from "../parts/dag/details.js";
@@ -104,7 +106,12 @@ function Dag({ dag, reload }) {
     `}
   `;
   return html`
-    <${Page} title=${dagId} crumbs=${[["DAGs", "/dags"]]} actions=${actions} lead=${html`<${Lead} dag=${dag} />`}>
+    <${Page}
+      title=${shownDag(dag)}
+      crumbs=${[["DAGs", "/dags"]]}
+      actions=${actions}
+      lead=${html`<${Lead} dag=${dag} />`}
+    >
       ${dag.quarantine && html`<${QuarantineBanner} dagId=${dagId} quarantine=${dag.quarantine} onDone=${reload} />`}
       <${Warnings} dag=${dag} />
       <${Tabs} tabs=${TABS} keep=${["run", "fold"]} />
@@ -132,6 +139,7 @@ function Dag({ dag, reload }) {
 
 /** @param {{ dag: Api["DagDetails"] }} props */
 const Lead = ({ dag }) => html`
+  <${IdOf} id=${dag.dag_id} name=${dag.dag_display_name} />
   <${Schedule} of=${dag.schedule} timezone=${dag.schedule_timezone} />
   ${dag.next_run_after && !dag.is_paused && html`
     <span aria-hidden="true">·</span>

@@ -30,11 +30,7 @@ function viewsOfUser() {
 
 export function Dags() {
   const { q, favourites: only } = query.value;
-  const filters = {
-    ...paramsOf(DAG_FIELDS),
-    pattern: q ? `*${q}*` : null,
-    dag_id: only ? favourites.value : null,
-  };
+  const filters = { ...paramsOf(DAG_FIELDS), search: q, dag_id: only ? favourites.value : null };
   /** @type {Ref<HTMLInputElement | null>} */
   const field = useRef(null);
   useKey("/", "search DAGs", () => field.current?.focus());
@@ -71,7 +67,7 @@ export function Dags() {
       <${FilterBar}
         fields=${DAG_FIELDS}
         facets="dag-facets"
-        fixed=${{ pattern: filters.pattern }}
+        fixed=${{ search: q }}
         search=${{ ...SEARCH, field }}
       />
       <${BulkBar}

@@ -74,7 +74,7 @@ export function Home() {
       ` : html`
         <${Health} components=${data.components} />
         <${Figures} counts=${data.counts} />
-        <${Attention} items=${data.attention} counts=${data.counts} />
+        <${Attention} items=${data.attention} counts=${data.counts} names=${data.dag_display_names} />
       `}
       <${ActivityCards} />
       <${Timeline} />
@@ -219,10 +219,10 @@ function namesOf({ dag_id, run_id, task_id, map_index, pool, dags }) {
 }
 
 /**
- * The words of an item; the first place of each name is a link.
- * @param {{ one: Api["Attention"] }} props
+ * The words of an item; the first place of each name is a link. `names` are shown in place of ids of DAGs.
+ * @param {{ one: Api["Attention"], names: Record<string, string> }} props
  */
-function Words({ one }) {
+function Words({ one, names }) {
   const rest = new Map(namesOf(one));
   /** @type {Content[]} */
   const parts = [];
@@ -230,7 +230,16 @@ function Words({ one }) {
     const name = rest.has(word) ? word : word.replace(/^['"]|['"]$/g, "");
     const to = rest.get(name);
     rest.delete(name);
-    parts.push(to ? html`<${Link} to=${to}>${word}<//>` : word);
+    const shown = name === one.dag_id ? (names[name] ?? word) : word;
+    parts.push(
+      to ? html`
+        <${Link} to=${to} title=${name}>
+          ${shown}
+        <//>
+      ` : (
+        word
+      ),
+    );
   }
   return html`
     <span class="what sentence">
@@ -238,7 +247,9 @@ function Words({ one }) {
       ${one.dags.length > 0 && html`
         <span class="named">
           ${one.dags.slice(0, SHOWN).map((dag) => html`
-            <${Link} to=${path("dags", dag)}>${dag}<//>
+            <${Link} to=${path("dags", dag)} title=${dag}>
+              ${names[dag] ?? dag}
+            <//>
           `)}
           ${one.number > SHOWN && html`<span class="faint">+${one.number - SHOWN}</span>`}
         </span>
@@ -273,8 +284,8 @@ function Quiet({ counts, badges }) {
   `;
 }
 
-/** @param {{ items: Api["Attention"][], counts: Api["Counts"] }} props */
-function Attention({ items, counts }) {
+/** @param {{ items: Api["Attention"][], counts: Api["Counts"], names: Record<string, string> }} props */
+function Attention({ items, counts, names }) {
   if (!items.length) return html`<${Quiet} counts=${counts} badges=${badges.value} />`;
   const sorted = [...items].sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
   return html`
@@ -288,7 +299,7 @@ function Attention({ items, counts }) {
               <i class=${kind} aria-hidden="true">
                 ${glyph}
               </i>
-              <${Words} one=${one} />
+              <${Words} one=${one} names=${names} />
               ${one.since && html`
                 <span class="faint nowrap">
                   <${When} at=${one.since} ago />

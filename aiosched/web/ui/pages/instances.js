@@ -1,6 +1,6 @@
 // Task instances of all DAGs: filtered or grouped, and actions on the selected ones.
 import { html, useEffect } from "../lib/html.js";
-import { taskName } from "../lib/names.js";
+import { shownDag, shownTask, taskName } from "../lib/names.js";
 import { useList, useResource } from "../lib/resources.js";
 import { path } from "../lib/router.js";
 import { duration, secondsBetween } from "../lib/time.js";
@@ -35,7 +35,7 @@ const COLUMNS = [
     head: "DAG",
     cell: (one) => html`
       <${Link} to=${path("dags", one.dag_id)} class="cut" title=${one.dag_id}>
-        ${one.dag_id}
+        ${shownDag(one)}
       <//>
     `,
   },
@@ -52,7 +52,7 @@ const COLUMNS = [
     stays: "left",
     cell: (one) => html`
       <${Link} to=${placeOf(one)} class="cut" title=${`${taskName(one)}: ${one.operator} in pool ${one.pool}`}>
-        ${taskName(one)}
+        ${shownTask(one)}
       <//>
     `,
   },

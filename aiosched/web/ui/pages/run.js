@@ -45,11 +45,12 @@ const TABS = [
 
 /**
  * @param {string} dag
+ * @param {string | null} [name]  shown in place of its id
  * @returns {[string, string][]}
  */
-const crumbsOf = (dag) => [
+const crumbsOf = (dag, name) => [
   ["DAGs", "/dags"],
-  [dag, path("dags", dag)],
+  [name ?? dag, path("dags", dag)],
 ];
 
 /** @param {{ dag: string, run: string }} props */
@@ -79,7 +80,10 @@ function Run({ run, reload }) {
   return html`
     <${Page}
       title=${runTitle(run)}
-      crumbs=${[...crumbsOf(run.dag_id), ["Runs", path("dags", run.dag_id) + "?tab=grid"]]}
+      crumbs=${[
+        ...crumbsOf(run.dag_id, run.dag_display_name),
+        ["Runs", path("dags", run.dag_id) + "?tab=grid"],
+      ]}
       actions=${html`<${Actions} run=${run} setOpen=${setOpen} />`}
       lead=${html`<${Lead} run=${run} />`}
     >

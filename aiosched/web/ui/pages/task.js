@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "../lib/html.js";
 import { at, may } from "../lib/api.js";
 import { useKey } from "../lib/keys.js";
 import { watchTopic } from "../lib/live.js";
-import { operatorWords, taskName, taskPath } from "../lib/names.js";
+import { operatorWords, shownTask, taskName, taskPath } from "../lib/names.js";
 import { useList, useResource } from "../lib/resources.js";
 import { query, setQuery } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
@@ -11,6 +11,7 @@ import { duration, secondsBetween } from "../lib/time.js";
 import { ClearDialog } from "../parts/actions/clear.js";
 import { MarkDialog } from "../parts/actions/mark.js";
 import { Announce, Card, Facts, Link, Page, Shown, State, Tabs, Tag, When } from "../parts/basics.js";
+import { IdOf } from "../parts/copy.js";
 import { Allowed, Note } from "../parts/facts.js";
 import { NextFailed } from "../parts/lists/next_failed.js";
 import { WhyCard } from "../parts/why.js";
@@ -88,14 +89,14 @@ function Task({ task, reload }) {
   const { dag_id: dag, run_id: run, task_id: id, map_index: mapIndex } = task;
   const base = at("dags", dag, "runs", run, "tasks", id);
   const params = mapIndex >= 0 ? { map_index: mapIndex } : {};
-  const name = taskName(task);
+  const name = shownTask(task);
   const markTarget = { dagId: dag, runId: run, taskId: id, mapIndex };
   const handlers = { onClose: () => setOpen(null), onDone: reload };
   const selection = { run_ids: [run], task_ids: [id], ...(mapIndex >= 0 && { map_index: mapIndex }) };
   return html`
     <${Page}
       title=${name}
-      crumbs=${crumbsOf(dag, run)}
+      crumbs=${crumbsOf(dag, run, task.dag_display_name)}
       actions=${html`<${Actions} task=${task} setOpen=${setOpen} reload=${reload} />`}
       lead=${html`<${Lead} task=${task} />`}
     >
@@ -179,6 +180,7 @@ function Actions({ task, setOpen, reload }) {
 function Lead({ task }) {
   return html`
     <${State} name=${task.state} />
+    <${IdOf} id=${taskName(task)} name=${task.task_display_name} />
     ${task.map_label && html`<${Tag}>${task.map_label}<//>`}
     <span class="soft">${task.start_date && duration(secondsBetween(task.start_date, task.end_date))}</span>
     ${task.try_number > 0 && html`

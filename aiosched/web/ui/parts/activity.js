@@ -20,7 +20,7 @@ export function ActivityCards() {
     <${Shown} of=${activity} lines=${3}>
       ${(/** @type {Api["Activity"]} */ data) => html`
         <${Histogram} data=${data} />
-        ${data.errors.length > 0 && html`<${Errors} errors=${data.errors} />`}
+        ${data.errors.length > 0 && html`<${Errors} errors=${data.errors} names=${data.dag_display_names} />`}
       `}
     <//>
   `;
@@ -90,8 +90,8 @@ function Hour({ at, states, highest }) {
   `;
 }
 
-/** @param {{ errors: Api["GroupedError"][] }} props */
-const Errors = ({ errors }) => html`
+/** @param {{ errors: Api["GroupedError"][], names: Record<string, string> }} props */
+const Errors = ({ errors, names }) => html`
   <${Card}
     title="Failures by error"
     aria-label="Failures by error"
@@ -106,7 +106,11 @@ const Errors = ({ errors }) => html`
             <code>${one.words ?? "no error text"}</code>
             <span class="soft">
               ${" "}
-              in ${one.dags.slice(0, 3).join(", ")}
+              in
+              ${one.dags
+                .slice(0, 3)
+                .map((dag) => names[dag] ?? dag)
+                .join(", ")}
               ${one.dags.length > 3 ? " …" : ""}
             </span>
           </span>

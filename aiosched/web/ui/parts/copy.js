@@ -40,3 +40,17 @@ export function CopyButton({ text }) {
     </button>
   `;
 }
+
+/**
+ * The id of what is shown with another name; nothing without one.
+ * @param {{ id: string, name: string | null }} props
+ */
+export const IdOf = ({ id, name }) =>
+  name && html`
+    <span class="row line">
+      <code class="clip" title=${id}>
+        ${id}
+      </code>
+      <${CopyButton} text=${id} />
+    </span>
+  `;

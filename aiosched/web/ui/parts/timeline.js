@@ -71,18 +71,18 @@ export function Timeline() {
  * @typedef {Api["TimelineRun"] & { start_date: string }} StartedRun
  *
  * The runs of a DAG, and those to come.
- * @typedef {{ dagId: string, runs: StartedRun[], coming: Api["TimelineComing"][] }} Lane
+ * @typedef {{ dagId: string, name: string, runs: StartedRun[], coming: Api["TimelineComing"][] }} Lane
  */
 
 /**
  * One lane per DAG that has runs in the range.
  * @param {Api["Timeline"]} timeline
  */
-function lanesOf({ runs, coming }) {
+function lanesOf({ runs, coming, dag_display_names: names }) {
   const lanes = /** @type {FullMap<string, Lane>} */ (new Map());
   /** @param {string} dagId */
   const lane = (dagId) => {
-    if (!lanes.has(dagId)) lanes.set(dagId, { dagId, runs: [], coming: [] });
+    if (!lanes.has(dagId)) lanes.set(dagId, { dagId, name: names[dagId] ?? dagId, runs: [], coming: [] });
     return lanes.get(dagId);
   };
   for (const run of runs) if (run.start_date) lane(run.dag_id).runs.push(/** @type {StartedRun} */ (run));
@@ -90,14 +90,20 @@ function lanesOf({ runs, coming }) {
   return [...lanes.values()];
 }
 
-/** @param {StartedRun} run */
-function runWords(run) {
+/**
+ * @param {string} name  of the DAG
+ * @param {StartedRun} run
+ */
+function runWords(name, run) {
   const took = run.end_date ? `, took ${duration(secondsBetween(run.start_date, run.end_date))}` : "";
-  return `${run.dag_id}: ${stateOf(run.state).label}, ${instant(run.start_date)}${took}`;
+  return `${name}: ${stateOf(run.state).label}, ${instant(run.start_date)}${took}`;
 }
 
-/** @param {Api["TimelineComing"]} one */
-const comingWords = (one) => `${one.dag_id}: scheduled for ${instant(one.run_after)}`;
+/**
+ * @param {string} name  of the DAG
+ * @param {Api["TimelineComing"]} one
+ */
+const comingWords = (name, one) => `${name}: scheduled for ${instant(one.run_after)}`;
 
 /** @param {{ data: Api["Timeline"], from: number, to: number }} props */
 function Lanes({ data, from, to }) {
@@ -155,7 +161,7 @@ function LaneRow({ lane, share }) {
   return html`
     <div class="lane">
       <${Link} class="clip" to=${path("dags", lane.dagId)} title=${lane.dagId}>
-        ${lane.dagId}
+        ${lane.name}
       <//>
       <div>
         ${lane.runs.map((run) => {
@@ -166,8 +172,8 @@ function LaneRow({ lane, share }) {
               key=${run.run_id}
               class="run"
               href=${href(path("dags", run.dag_id, "runs", run.run_id))}
-              title=${runWords(run)}
-              aria-label=${runWords(run)}
+              title=${runWords(lane.name, run)}
+              aria-label=${runWords(lane.name, run)}
               style=${{
                 "--c": `var(--state-${run.state})`,
                 left: `${start}%`,
@@ -185,8 +191,8 @@ function LaneRow({ lane, share }) {
             key=${one.run_after}
             class="coming"
             role="img"
-            aria-label=${comingWords(one)}
-            title=${comingWords(one)}
+            aria-label=${comingWords(lane.name, one)}
+            title=${comingWords(lane.name, one)}
             style=${{ left: `${share(Date.parse(one.run_after))}%` }}
           />
         `)}

@@ -1,6 +1,7 @@
 // The columns of the DAG list: selection, pause switch, owner, schedule, last runs, statistics, next run.
 import { html } from "../../lib/html.js";
 import { may } from "../../lib/api.js";
+import { shownDag } from "../../lib/names.js";
 import { href, path, query, setQuery } from "../../lib/router.js";
 import { stateOf } from "../../lib/states.js";
 import { duration, instant, now, relative } from "../../lib/time.js";
@@ -146,7 +147,7 @@ const Name = ({ dag }) => html`
       to=${path("dags", dag.dag_id)}
       title=${dag.description ? `${dag.dag_id}: ${dag.description}` : dag.dag_id}
     >
-      ${dag.dag_id}
+      ${shownDag(dag)}
     <//>
     <${Marks} dag=${dag} />
   </span>

@@ -1,6 +1,7 @@
 // The properties of a run.
 import { html } from "../../lib/html.js";
 import { readable } from "../../lib/json.js";
+import { shownDag } from "../../lib/names.js";
 import { path } from "../../lib/router.js";
 import { byState, runTypeWords } from "../../lib/states.js";
 import { Card, Facts, Link, When } from "../../parts/basics.js";
@@ -39,7 +40,9 @@ export function RunFacts({ run, base, reload }) {
           [
             "DAG",
             html`
-              <${Link} to=${path("dags", run.dag_id)}>${run.dag_id}<//>${" "}
+              <${Link} to=${path("dags", run.dag_id)} title=${run.dag_id}>
+                ${shownDag(run)}
+              <//>${" "}
               <span class="faint">version ${run.version}</span>
             `,
           ],
@@ -77,6 +80,7 @@ export function Details({ run }) {
       <${Card} title="Identifiers">
         <${Facts}
           rows=${[
+            ["DAG id", html`<code>${run.dag_id}</code>`],
             ["Run id", html`<code>${run.run_id}</code>`],
             ["Key", run.key],
             ["Command line", html`<code>${commandLine("runs show", [run.dag_id, run.run_id])}</code>`],

@@ -1,6 +1,6 @@
 // The task instances of a run; instances of a mapped task are folded.
 import { html } from "../../lib/html.js";
-import { operatorWords, taskName, taskPath } from "../../lib/names.js";
+import { operatorWords, shownTask, taskName, taskPath } from "../../lib/names.js";
 import { useList } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
@@ -125,9 +125,11 @@ function Fold({ row, run }) {
     <button
       class="button quiet small fold"
       aria-expanded=${row.open}
+      title=${row.task_id}
       onClick=${() => setQuery({ open: row.open ? null : row.task_id })}
     >
-      ${row.open ? "▾" : "▸"} ${row.task_id} <span class="faint">[${all}]</span>
+      ${row.open ? "▾" : "▸"} ${row.group[0].task_display_name ?? row.task_id}${" "}
+      <span class="faint">[${all}]</span>
     </button>
     <${Link}
       to=${path("dags", run.dag_id, "runs", run.run_id, "tasks", row.task_id)}
@@ -142,8 +144,8 @@ function Fold({ row, run }) {
 function Name({ task, run, open }) {
   const to = taskPath({ ...task, dag_id: run.dag_id, run_id: run.run_id });
   return html`
-    <${Link} to=${to} class=${open === task.task_id ? "inner" : ""}>
-      ${taskName(task)}
+    <${Link} to=${to} class=${open === task.task_id ? "inner" : ""} title=${taskName(task)}>
+      ${shownTask(task)}
     <//>
     ${task.map_label && html`
       ${" "}

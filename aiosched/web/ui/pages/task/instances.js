@@ -2,7 +2,7 @@
 import { html, useState } from "../../lib/html.js";
 import { at, may } from "../../lib/api.js";
 import { useKey } from "../../lib/keys.js";
-import { counted, taskName, taskPath } from "../../lib/names.js";
+import { counted, shownTask, taskPath } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
@@ -12,6 +12,7 @@ import { MarkDialog } from "../../parts/actions/mark.js";
 import { Card, Empty, Link, Page, State, When } from "../../parts/basics.js";
 import { Allowed } from "../../parts/facts.js";
 import { Filter } from "../../parts/form.js";
+import { IdOf } from "../../parts/copy.js";
 import { FilterBar } from "../../parts/lists/bar.js";
 import { INSTANCE_STATES } from "../../parts/lists/fields.js";
 import { Table } from "../../parts/table.js";
@@ -21,11 +22,12 @@ import { Table } from "../../parts/table.js";
 /**
  * @param {string} dag
  * @param {string} run
+ * @param {string | null} [name]  shown in place of the id of the DAG
  * @returns {[string, string][]}
  */
-export const crumbsOf = (dag, run) => [
+export const crumbsOf = (dag, run, name) => [
   ["DAGs", "/dags"],
-  [dag, path("dags", dag)],
+  [name ?? dag, path("dags", dag)],
   [run, path("dags", dag, "runs", run)],
 ];
 
@@ -75,11 +77,17 @@ export function Instances({ dag, run, task, list }) {
   const counts = facts.data.value?.mapped[task] ?? {};
   const [open, setOpen] = useState("");
   const handlers = { onClose: () => setOpen(""), onDone: list.reload };
+  const name = items[0]?.task_display_name ?? null;
   return html`
     <${Page}
-      title=${task}
-      crumbs=${crumbsOf(dag, run)}
-      lead=${(items.length > 0 || state) && html`<${Counts} counts=${counts} />`}
+      title=${name ?? task}
+      crumbs=${crumbsOf(dag, run, facts.data.value?.dag_display_name)}
+      lead=${
+        (items.length > 0 || state) && html`
+          <${IdOf} id=${task} name=${name} />
+          <${Counts} counts=${counts} />
+        `
+      }
       actions=${items.length > 0 && html`<${Actions} failed=${counts.failed ?? 0} setOpen=${setOpen} />`}
     >
       ${(open === "rerun" || open === "clear") && html`
@@ -167,7 +175,7 @@ const Filters = ({ sort, partial, count }) => html`
 const columnsOf = (dag, run, labelled) => [
   {
     head: "Instance",
-    cell: (t) => html`<${Link} to=${taskPath({ ...t, dag_id: dag, run_id: run })}>${taskName(t)}<//>`,
+    cell: (t) => html`<${Link} to=${taskPath({ ...t, dag_id: dag, run_id: run })}>${shownTask(t)}<//>`,
   },
   .../** @type {Column<Instance>[]} */ (labelled ? [{ head: "Label", cell: (t) => t.map_label ?? "" }] : []),
   { head: "State", cell: (t) => html`<${State} name=${t.state} />` },

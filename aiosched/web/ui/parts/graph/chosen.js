@@ -1,6 +1,6 @@
 // Details of the selected node, shown below the graph.
 import { html } from "../../lib/html.js";
-import { operatorWords } from "../../lib/names.js";
+import { labelAndId, operatorWords } from "../../lib/names.js";
 import { path } from "../../lib/router.js";
 import { byState, stateOf } from "../../lib/states.js";
 import { Link, State } from "../basics.js";
@@ -30,7 +30,7 @@ export const nodeWords = (node) => [...shapeWords(node), node.counts && countWor
 /** @param {Api["GraphNode"]} node */
 const shapeWords = (node) =>
   [
-    isNeighbour(node) ? node.label : node.id,
+    ...(isNeighbour(node) ? [node.label] : labelAndId(node)),
     node.kind === "asset" && "asset",
     node.kind === "dag" && (node.refers_to ? "DAG" : "set at run time"),
     node.kind === "group" ? "group" : node.operator && operatorWords(node.operator),

@@ -1,6 +1,7 @@
 // The graph of a DAG, with a run picker and a task search; and the graph of one run.
 import { html, useMemo, useRef } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
+import { labelAndId } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
 import { query, setQuery } from "../../lib/router.js";
 import { Empty, Failure, Loading, State } from "../basics.js";
@@ -120,7 +121,7 @@ function Find({ nodes }) {
     />
     <datalist id="graph-nodes">
       ${nodes.slice(0, 2000).map((node) => html`
-        <option value=${node.id} />
+        <option value=${node.id} label=${labelAndId(node).length > 1 ? node.label : undefined} />
       `)}
     </datalist>
   `;

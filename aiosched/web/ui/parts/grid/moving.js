@@ -1,5 +1,6 @@
 // Keyboard and pointer input in the grid: move the focus, select, open, fold.
 import { may } from "../../lib/api.js";
+import { labelAndId } from "../../lib/names.js";
 import { cellWords, runLabel, runWords } from "./model.js";
 import { go, path } from "../../lib/router.js";
 import { instant } from "../../lib/time.js";
@@ -169,7 +170,10 @@ export function pointerListeners(dagId, scene, { box, hover, tip, redraw, focus 
 }
 
 /** @param {import("./scene.js").VisibleRow} row */
-const nameWords = (row) => [row.id, row.kind === "group" ? "group" : row.is_mapped && "mapped task"];
+const nameWords = (row) => [
+  ...labelAndId(row),
+  row.kind === "group" ? "group" : row.is_mapped && "mapped task",
+];
 
 /**
  * @param {MouseEvent} event

@@ -1,12 +1,13 @@
 // The selection of the grid: its details and actions.
 import { html } from "../../lib/html.js";
 import { may } from "../../lib/api.js";
-import { runTitle } from "../../lib/names.js";
+import { labelAndId, runTitle } from "../../lib/names.js";
 import { path } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
 import { ClearDialog } from "../actions/clear.js";
 import { MarkDialog } from "../actions/mark.js";
 import { Link, State } from "../basics.js";
+import { IdOf } from "../copy.js";
 import { readCell } from "./model.js";
 import { FailedInstance, Panel } from "./panel.js";
 
@@ -27,7 +28,8 @@ export function Selected({ dagId, run, row, cell, selection, many, open, dialog,
           ${many ? html`
             <${Many} selection=${selection} />
           ` : row ? html`
-            <b>${row.id}</b>
+            <b>${labelAndId(row)[0]}</b>
+            <${IdOf} id=${row.id} name=${labelAndId(row).length > 1 ? row.label : null} />
             <${CellState} cell=${cell} />
           ` : html`
             <b>Run</b>

@@ -1,5 +1,6 @@
 // A list of runs, of all DAGs or of one: filtered, sorted or grouped, and actions on the selected ones.
 import { html } from "../../lib/html.js";
+import { shownDag } from "../../lib/names.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { path, query } from "../../lib/router.js";
 import { runTypeWords } from "../../lib/states.js";
@@ -28,7 +29,7 @@ const OF_DAG_COLUMN = {
   head: "DAG",
   cell: (r) => html`
     <${Link} to=${path("dags", r.dag_id)} class="cut" title=${r.dag_id}>
-      ${r.dag_id}
+      ${shownDag(r)}
     <//>
   `,
 };

@@ -103,7 +103,7 @@ export function actionsAt(place) {
  * @param {Api["SearchHit"]} hit
  * @returns {Entry}
  */
-function found({ kind, name, dag_id, state, match }) {
+function found({ kind, name, display_name, dag_id, state, match }) {
   const dag = dag_id ?? name;
   const to = {
     dag: path("dags", dag),
@@ -112,7 +112,7 @@ function found({ kind, name, dag_id, state, match }) {
     asset: path("assets", name),
     pool: `/pools?pool=${encodeURIComponent(name)}`,
   }[kind];
-  return { kind, name, detail: dag_id, state, match, to };
+  return { kind, name: display_name ?? name, detail: display_name ? name : dag_id, state, match, to };
 }
 
 /**
