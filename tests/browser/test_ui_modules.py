@@ -401,3 +401,28 @@ async def test_markdown_is_data_and_links_lead_to_the_web_only(tab: Tab) -> None
     assert '"link"' not in json.dumps(told)
     for mark in ("*", "**", "_", "`", "[", "](", "> ", "- ", "|", "-|", "\\", "http://", "1. ", "#"):
         await ask(tab, "markdown.js", "blocksOf", [[mark * 40_000], [f"a{mark}" * 30_000], [f"{mark}a\n" * 20_000]])
+
+
+async def test_a_name_that_is_shown_stands_beside_its_id_unless_it_is_a_part_of_it(tab: Tab) -> None:
+    rows = [{"id": "g.load", "label": label} for label in ("load", "g.load", "Load it", "oad", "d")]
+
+    assert await ask(tab, "names.js", "labelAndId", [[row] for row in rows]) == [
+        ["g.load"], ["g.load"], ["Load it", "g.load"], ["oad", "g.load"], ["d", "g.load"],
+    ]  # fmt: skip
+    given = {"task_id": "g.load", "task_display_name": "Load it", "map_index": 2}
+    shown = await ask(tab, "names.js", "shownTask", [[given], [given | {"task_display_name": None, "map_index": -1}]])
+    assert shown == ["Load it[2]", "g.load"]
+
+
+async def test_rows_of_a_grid_are_found_by_the_name_shown_and_by_the_id(tab: Tab) -> None:
+    rows = [
+        {"id": "g", "label": "First part", "kind": "group", "depth": 0},
+        {"id": "g.load", "label": "Load IT", "kind": "task", "depth": 1},
+        {"id": "other", "label": "other", "kind": "task", "depth": 0},
+    ]
+
+    found = await ask(
+        tab, "../parts/grid/model.js", "visibleRows", [[rows, [], text] for text in ("d it", "G.LO", "x")]
+    )
+
+    assert [[row["id"] for row in each] for each in found] == [["g", "g.load"], ["g", "g.load"], []]

@@ -69,8 +69,10 @@ def display_name_fault(name: str) -> str | None:
     if len(name) > LONGEST_NAME:
         return f"use at most {LONGEST_NAME} characters, not {len(name):,}"
     for character in name:
-        if unicodedata.category(character) in _CONTROLS or unicodedata.bidirectional(character) in _TURNS:
-            return f"leave out U+{ord(character):04X}, which is a control character or half of one"
+        kind = unicodedata.category(character)
+        if kind in _CONTROLS or unicodedata.bidirectional(character) in _TURNS:
+            what = "half of a character" if kind == "Cs" else "a control character"
+            return f"leave out U+{ord(character):04X}, which is {what}"
     if not any(unicodedata.category(each)[0] in _VISIBLE and each not in _INVISIBLE for each in name):
         return "use letters, digits or other characters that can be seen"
     return None

@@ -106,7 +106,7 @@ const Errors = ({ errors, names }) => html`
             <code>${one.words ?? "no error text"}</code>
             <span class="soft">
               ${" "}
-              in
+              in${" "}
               ${one.dags
                 .slice(0, 3)
                 .map((dag) => names[dag] ?? dag)

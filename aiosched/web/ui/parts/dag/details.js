@@ -187,7 +187,11 @@ const TASKS = [
   {
     head: "Task",
     cell: (task) => html`
-      <b>${task.task_display_name ?? task.task_id}</b> ${task.task_display_name && html`<code>${task.task_id}</code>`}${" "}
+      <b>${task.task_display_name ?? task.task_id}</b>
+      ${task.task_display_name && html`
+        ${" "}
+        <code>${task.task_id}</code>
+      `}${" "}
       ${task.is_mapped && html`<${Tag}>mapped<//>`} ${task.is_setup && html`<${Tag}>setup<//>`}${" "}
       ${task.is_teardown && html`<${Tag}>teardown<//>`}
     `,

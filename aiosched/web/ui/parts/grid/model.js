@@ -1,4 +1,5 @@
 // The data model of the grid, without drawing: visible rows, cell updates, text for a cell.
+import { labelAndId } from "../../lib/names.js";
 import { stateOf, worst } from "../../lib/states.js";
 import { duration } from "../../lib/time.js";
 
@@ -42,7 +43,8 @@ function rowsWith(rows, text) {
   rows.forEach((row, index) => {
     above = above.filter((group) => group.depth < row.depth);
     if (row.kind === "group") above.push({ ...row, index });
-    else if (row.id.toLowerCase().includes(text)) shown.push(...above.splice(0), { ...row, index });
+    else if (labelAndId(row).some((name) => name.toLowerCase().includes(text)))
+      shown.push(...above.splice(0), { ...row, index });
   });
   return shown;
 }
