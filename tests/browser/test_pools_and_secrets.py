@@ -43,6 +43,24 @@ async def test_a_pool_gets_a_rate_and_loses_it_in_its_dialog(service: Service, t
     await service.api("DELETE", "pools/api")
 
 
+async def test_what_tasks_wait_for_in_vain_stands_at_its_pool_or_above_them(tab: Tab) -> None:
+    here = {"kind": "pool", "name": "default_pool", "exists": True, "words": "needs 900 slots; 1 task waits"}
+    gone = {"kind": "pool", "name": "gone", "exists": False, "words": "pool <b>gone</b> does not exist; 2 tasks wait"}
+
+    async def starving(route: Route) -> None:
+        response = await route.fetch()
+        pools = await response.json()
+        await route.fulfill(response=response, json=pools | {"starving": [here, gone]})
+
+    page = await tab.open("/")
+    await page.route("**/api/v1/pools?*", starving)
+    await page.goto(f"{page.url}pools")
+
+    await expect(page.get_by_role("region", name="Pool default_pool")).to_contain_text(here["words"])
+    await expect(page.locator(".notice")).to_have_text(gone["words"])
+    await tab.check_access()
+
+
 async def test_the_command_of_a_dialog_clears_what_the_dialog_clears(service: Service, tab: Tab) -> None:
     """The commands leave alone what is not given."""
     await service.api("PUT", "pools/api", json={"slots": 3, "description": "old", "include_deferred": True})

@@ -192,9 +192,42 @@ class TestReasons:
         (1, 1, "its slot is occupied, 1 task waits"),
         (1, 2, "its slot is occupied, 2 tasks wait"),
         (3, 1, "all 3 slots are occupied, 1 task waits"),
-        (0, 2, "all 0 slots are occupied, 2 tasks wait"),
-        (None, 2, "it does not exist, 2 tasks wait"),
     ],
 )
-def test_a_full_pool_is_told_in_the_right_number(slots: int | None, waiting: int, words: str) -> None:
+def test_a_full_pool_is_told_in_the_right_number(slots: int, waiting: int, words: str) -> None:
     assert full_pool_words(slots, waiting) == words
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "reason"),
+    [
+        (needs(3, pool="etl"), None, None),
+        (needs(1, pool="etl", executor="local"), None, None),
+        (needs(9, pool="endless"), None, None),
+        (needs(2, pool="full"), None, None),  # it waits, and not in vain
+        (needs(4, pool="etl"), "pool", "needs 4 slots, has 3 in all: enlarge it with `aiosched pools set etl 4`"),
+        (needs(1, pool="closed"), "pool", "needs 1 slot, has 0 in all"),
+        (needs(1, pool="gone"), "pool", "does not exist: create it with `aiosched pools set gone 1`"),
+        (needs(1, pool="theirs"), "pool", "belongs to another team"),
+        (needs(1, pool="etl", executor="dask"), "executor", "is not configured: known here is local"),
+        (needs(4, pool="etl", defers=True), None, None),  # a deferred task takes no slot there
+        (needs(1, pool="etl", executor="dask", defers=True), None, None),
+        (needs(4, pool="deferring", defers=True), "pool", "has 3 in all"),
+    ],
+)
+def test_what_can_never_start_is_told_from_what_waits(given: Candidate, kind: str | None, reason: str | None) -> None:
+    pools = {
+        "full": PoolRoom(2, -1),
+        "theirs": PoolRoom(9, 9, team="sales"),
+        "deferring": PoolRoom(3, 3, include_deferred=True),
+    }
+    there = room(etl=3, endless=-1, closed=0, **pools)
+
+    found = there.impossible(given.needs)
+
+    assert (found and found.kind) == kind
+    if found is not None:
+        assert reason is not None
+        assert reason in found.reason
+        assert found.name == (given.executor if kind == "executor" else given.pool)
+        assert there.refusal(given.needs) == found.reason

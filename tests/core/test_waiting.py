@@ -73,6 +73,20 @@ def test_the_slots_that_all_need_together_are_known_for_each_pool() -> None:
     assert queue.slots_of("etl") == 4
 
 
+@pytest.mark.parametrize("parallelism", [9, 0])
+def test_those_that_wait_in_vain_are_counted_until_they_can_start(parallelism: int) -> None:
+    parked = dag_room("parked", limit=0)
+    queue = queue_of(needs(1), needs(5), needs(5), needs(1, pool="gone"), needs(1, pool="gone", dag=parked))
+
+    queue.take(room(etl=3, parallelism=parallelism), 0.0)
+
+    assert [(why.name, number) for why, number in queue.in_vain().items()] == [("etl", 2), ("gone", 2)]
+
+    queue.take(room(etl=5, gone=1), 1.0)
+
+    assert queue.in_vain() == {}
+
+
 def test_a_candidate_that_was_discarded_is_not_taken() -> None:
     dag = dag_room()
     gone, stays = needs(dag=dag, weight=2), needs(dag=dag, weight=1)

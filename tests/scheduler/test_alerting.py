@@ -16,6 +16,7 @@ from aiosched.core.alerts.rules import AlertKind
 from aiosched.core.values.messages import Outcome
 from aiosched.db.alerts import alerts, changes, facts
 from aiosched.db.alerts.rules import RuleFields, list_rules, pause_rule, set_rule
+from aiosched.db.queries.starving import read_starving
 from aiosched.db.statements.ownership import LOCK_CLASS
 from aiosched.scheduler.loops.alerts import AlertLoop
 from tests.parsing.test_parsers_seen import Beating
@@ -80,7 +81,12 @@ async def peer_with_waiting_tasks(it: Running) -> AsyncIterator[None]:
             """INSERT INTO scheduler (name, hostname, pid, version, executor, slots, draining, started_at,
                                       lease_expires_at, figures)
                VALUES ('x', 'h', 1, '1', 'inline', 1, true, now() - interval '1 h', now() + interval '1 h',
-                       '{"waiting": {"full": 5, "mistyped": 2, "open": 0, "odd": "x"}}') RETURNING incarnation"""
+                       '{"waiting": {"full": 5, "mistyped": 2, "open": 0, "odd": "x"},
+                         "in_vain": [["pool", "mistyped", "pool ''mistyped'' does not exist: create it", 2],
+                                     ["pool", "full", "pool ''full'': needs 9 slots, has 2 in all", 1],
+                                     ["executor", "dask", "executor ''dask'' is not configured", 3],
+                                     "odd", ["pool"], ["pool", "odd", "x", "x"], ["disk", "c", "x", 1]]}')
+               RETURNING incarnation"""
         )
         await conn.execute("SELECT pg_advisory_lock($1::int, $2::int)", LOCK_CLASS, number % 2**31)
         yield
@@ -314,7 +320,12 @@ async def test_what_is_late_long_missed_wrong_gone_or_in_quarantine_becomes_a_fa
 
         async with peer_with_waiting_tasks(it), it.db.acquire() as conn:
             found = {kind: await read(conn, now - timedelta(days=1), now) for kind, read in facts.READERS.items()}
-            assert await facts.full_pools(conn) == {"full": (2, 5), "mistyped": (None, 2)}
+            assert [(one.subject, one.exists, one.words) for one in await read_starving(conn)] == [
+                ("full", True, "pool 'full': needs 9 slots, has 2 in all; 1 task waits"),
+                ("mistyped", False, "pool 'mistyped' does not exist: create it; 2 tasks wait"),
+                ("executor dask", False, "executor 'dask' is not configured; 3 tasks wait"),
+                ("full", True, "pool 'full': all 2 slots are occupied, 4 tasks wait"),
+            ]
 
         texts = {kind: [fact.text for fact in some] for kind, some in found.items()}
         stamp, second = f"{now:%Y-%m-%d %H:%M} UTC", f"{now:%Y-%m-%d %H:%M:%S}"
@@ -351,10 +362,12 @@ async def test_a_pool_starves_when_it_was_full_for_so_long_and_a_scheduler_that_
             await it.advance(30)
 
             assert subjects == ["two"]
-            assert [row[0] for row in await shown(it)] == ["two", "full", "mistyped"]
+            assert [row[0] for row in await shown(it)] == ["two", "full", "mistyped", "executor dask"]
             await it.execute("UPDATE scheduler SET started_at = started_at + interval '2 h'")
             await it.advance(30)
-            assert [row[:2] for row in await shown(it)] == [("two", False), ("full", True), ("mistyped", True)]
+            assert [row[:2] for row in await shown(it)] == [
+                ("two", False), ("full", True), ("mistyped", True), ("executor dask", True)
+            ]  # fmt: skip
 
 
 async def test_what_the_database_has_lost_is_told_once_and_is_over_after_a_day(dsn: str, clock: FakeClock) -> None:

@@ -92,18 +92,25 @@ async def test_what_the_database_has_lost_needs_attention_for_a_week(db: Databas
     assert found["words"] == f"the database went back: {words}"
 
 
-async def test_a_pool_that_does_not_exist_needs_somebody_as_a_full_one_does(
+async def test_what_tasks_wait_for_in_vain_needs_somebody_as_a_full_pool_does(
     db: Database, api: httpx2.AsyncClient
 ) -> None:
-    waiting = {"default_pool": 7, "full": 2, "mistyped": 1, "gone": 3, "idle": 0}
-    await own(db, figures=json.dumps({"waiting": waiting}))
+    small, gone = "pool 'small': needs 5 slots, has 3 in all", "pool 'gone' does not exist: create it"
+    in_vain = [["pool", "small", small, 1], ["pool", "gone", gone, 3], ["executor", "dask", "executor 'dask' …", 1]]
+    figures = {"waiting": {"default_pool": 7, "full": 2, "small": 2, "gone": 3, "idle": 0}, "in_vain": in_vain}
+    await own(db, figures=json.dumps(figures))
     async with db.acquire() as conn:
         await insert(conn, "pool", {"name": "full", "slots": 1, "used": 1})
+        await insert(conn, "pool", {"name": "small", "slots": 3, "used": 0})
 
     found = [one for one in (await api.get("summary")).json()["attention"] if one["kind"] == "pool"]
+    listed = (await api.get("pools", params={"limit": 1})).json()
 
     assert [(one["pool"], one["words"]) for one in found] == [
-        ("full", "pool full: its slot is occupied, 2 tasks wait"),
-        (None, "pool gone: it does not exist, 3 tasks wait"),
-        (None, "pool mistyped: it does not exist, 1 task waits"),
+        (None, f"{gone}; 3 tasks wait"),
+        ("small", f"{small}; 1 task waits"),
+        ("full", "pool 'full': its slot is occupied, 2 tasks wait"),
+        (None, "executor 'dask' …; 1 task waits"),
     ]
+    assert [one["words"] for one in listed["starving"]] == [one["words"] for one in found]
+    assert (await api.get("pools", params={"cursor": listed["next_cursor"]})).json()["starving"] == []

@@ -225,6 +225,17 @@ class Room:
             return f"executor {executor.name!r}: 0 slots open for {kind} functions, needs 1"
         return None
 
+    def impossible(self, needs: Needs) -> Impossible | None:
+        """Why no candidate with these needs can start, however much becomes free; None if one can."""
+        pool, counts = self.pools.get(needs.pool), True
+        if pool is not None:
+            counts = pool.include_deferred or not needs.defers
+        if pool is None or pool.is_foreign(needs.team) or (counts and 0 <= pool.total < needs.slots):
+            return Impossible("pool", needs.pool, str(self.pool_refusal(needs)))
+        if needs.executor not in self.executors and not needs.defers:
+            return Impossible("executor", str(needs.executor), str(self.executor_refusal(needs)))
+        return None
+
     def occupy(self, needs: Needs) -> None:
         """Allocate what `refusal` did not refuse."""
         pool = self.pools[needs.pool]
@@ -263,6 +274,14 @@ class Needs(NamedTuple):
     is_async: bool = False
     team: str | None = None  # of its DAG
     defers: bool = False
+
+
+class Impossible(NamedTuple):
+    """What tasks wait for in vain, a pool or an executor, and why they can never start."""
+
+    kind: str
+    name: str
+    reason: str
 
 
 class Candidate(msgspec.Struct, eq=False, gc=False):
@@ -323,9 +342,12 @@ def _decrement(counts: dict[int, int], key: int) -> None:
         counts.pop(key, None)
 
 
-def full_pool_words(slots: int | None, waiting: int) -> str:
-    """That all `slots` of a pool (None: there is no such pool) are taken while `waiting` tasks wait, for people."""
-    taken = "it does not exist"
-    if slots is not None:
-        taken = "its slot is occupied" if slots == 1 else f"all {slots} slots are occupied"
-    return f"{taken}, {waiting} {'task waits' if waiting == 1 else 'tasks wait'}"
+def full_pool_words(slots: int, waiting: int) -> str:
+    """That all `slots` of a pool are taken while `waiting` tasks wait, for people."""
+    taken = "its slot is occupied" if slots == 1 else f"all {slots} slots are occupied"
+    return f"{taken}, {waiting_words(waiting)}"
+
+
+def waiting_words(waiting: int) -> str:
+    """How many tasks wait, for people."""
+    return f"{waiting} {'task waits' if waiting == 1 else 'tasks wait'}"

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
-from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Needs, Rank, Room
+from aiosched.core.slots.allocation import Candidate, DagRoom, Grant, Impossible, Needs, Rank, Room
 from aiosched.core.slots.competing_demands import Demand, DemandPlace, merged
 from aiosched.core.values.messages import AttemptKey
 from aiosched.errors import DagFailure
@@ -49,7 +49,7 @@ class _Lane:
 class _Bucket:
     """Lanes that need the same shared resources."""
 
-    __slots__ = ("entries", "lanes", "live", "needs", "reason", "unserved")
+    __slots__ = ("entries", "impossible", "lanes", "live", "needs", "reason", "unserved")
 
     def __init__(self, needs: Needs) -> None:
         self.needs = needs
@@ -58,6 +58,7 @@ class _Bucket:
         self.lanes = 0
         self.live = 0  # candidates, including parked ones
         self.reason: str | None = None  # why the last pass took no more of it
+        self.impossible: Impossible | None = None  # why no pass can
 
 
 _LaneKey = tuple[_Bucket, int | None, str | None]  # bucket; run and task id if a limit requires them
@@ -102,6 +103,14 @@ class WaitingQueue:
         for lanes in self._lanes.values():
             for lane in lanes.values():
                 counts[lane.bucket.needs.pool] = counts.get(lane.bucket.needs.pool, 0) + lane.live
+        return counts
+
+    def in_vain(self) -> dict[Impossible, int]:
+        """How many candidates can never start, and why, as of the last pass."""
+        counts: dict[Impossible, int] = {}
+        for bucket in self._buckets.values():
+            if bucket.impossible is not None:
+                counts[bucket.impossible] = counts.get(bucket.impossible, 0) + bucket.live
         return counts
 
     def slots_of(self, pool: str) -> int:
@@ -153,7 +162,7 @@ class WaitingQueue:
         self._begin(now)
         self._take_overdue(room, now, taken)
         for bucket in self._buckets.values():
-            bucket.reason = None
+            bucket.reason = bucket.impossible = None
             if (rank := self._peek(bucket)) is not None:
                 heads.append((rank, bucket))
         heapq.heapify(heads)
@@ -165,6 +174,7 @@ class WaitingQueue:
                 pool.make_way(self._place(bucket, candidate.weight, now))
             bucket.reason = room.refusal(bucket.needs)
             if bucket.reason is not None:
+                bucket.impossible = room.impossible(bucket.needs)
                 refused.append((candidate, bucket.reason))
                 heapq.heappop(heads)
                 continue

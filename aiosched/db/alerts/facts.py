@@ -225,25 +225,6 @@ READERS: Final[Mapping[AlertKind, Reader]] = {
     AlertKind.COMMITS_LOST: _commits_lost,
 }
 
-# Figures are as of the schedulers' last heartbeats.
-FULL_POOLS: Final = """
-    SELECT w.name, p.slots, w.waiting
-      FROM (SELECT told.key AS name, sum(CASE WHEN json_typeof(told.value) = 'number'
-                                              THEN (told.value #>> '{}')::numeric END)::bigint AS waiting
-              FROM scheduler
-             CROSS JOIN json_each(CASE WHEN json_typeof(figures -> 'waiting') = 'object'
-                                       THEN figures -> 'waiting' END) AS told
-             WHERE lease_expires_at > now() GROUP BY told.key) AS w
-      LEFT JOIN pool AS p ON p.name = w.name
-     WHERE w.waiting > 0 AND (p.name IS NULL OR (p.slots >= 0 AND p.used >= p.slots)) ORDER BY w.name LIMIT $1
-"""
-
-
-async def full_pools(conn: DatabaseConnection) -> dict[str, tuple[int | None, int]]:
-    """The pools that are full, or do not exist, while tasks wait for them: slots and the number of those tasks."""
-    return {name: (slots, waiting) for name, slots, waiting in await conn.fetch(FULL_POOLS, MOST)}
-
-
 # Events are made good by a success of the DAG that is newer, or if it has gone; a lost scheduler by one that has
 # started since; nothing makes good what the database has lost: that is over after a day. Indexes: uq_alert_open;
 # ix_dag_run_end_date_id or ix_dag_run_dag_id_id.

@@ -16,7 +16,6 @@ from typing import Final
 
 from aiosched.core.alerts.decision import Alert, Change, Fact, Facts, IsSilenced, OpenAlert, UpdateAlert, decide, due
 from aiosched.core.alerts.rules import AlertKind, AlertRule
-from aiosched.core.slots.allocation import full_pool_words
 from aiosched.db.alerts import alerts, facts, silences
 from aiosched.db.alerts.rules import (
     NOT_EVALUATED,
@@ -28,6 +27,7 @@ from aiosched.db.alerts.rules import (
     take_from_settings,
 )
 from aiosched.db.queries.schedulers import SchedulerRow, read_schedulers
+from aiosched.db.queries.starving import Starving, read_starving
 from aiosched.db.server.connection import DatabaseConnection, Queryable
 from aiosched.db.statements.outbox import WaitingCallback, delete_callbacks
 from aiosched.scheduler.failures.isolation import is_unforeseen, spare_others
@@ -140,7 +140,7 @@ class AlertLoop:
             if len(some) >= facts.MOST:
                 cut.add(kind)
         if AlertKind.POOL_STARVING in kinds:
-            found += self._starving(await facts.full_pools(conn), now)
+            found += self._starving(await read_starving(conn), now)
         if AlertKind.MACHINES_DIFFER in kinds:
             found += _differing((await read_schedulers(conn))[1], now)
         dag_ids = {dag_id for fact in found for dag_id in fact.dag_ids}
@@ -159,15 +159,19 @@ class AlertLoop:
                 self._failed.add(rule.id)
                 await note_error(conn, rule.id, words, now)
 
-    def _starving(self, full: dict[str, tuple[int | None, int]], now: datetime) -> list[Fact]:
-        """The pools that are full or missing, each since the pass in which that was first seen."""
-        self._full_since = {pool: self._full_since.get(pool, now) for pool in full}
+    def _starving(self, starving: Sequence[Starving], now: datetime) -> list[Fact]:
+        """What tasks wait for, each since the pass in which that was first seen; of a pool that can never give a slot
+        and is also full, both in one text."""
+        words: dict[str, str] = {}
+        for one in starving:
+            words[one.subject] = f"{words[one.subject]}; {one.words}" if one.subject in words else one.words
+        self._full_since = {subject: self._full_since.get(subject, now) for subject in words}
         return [
             Fact(
-                AlertKind.POOL_STARVING, pool, f"Pool {pool}: {full_pool_words(slots, waiting)}",
-                self._full_since[pool], seconds=(now - self._full_since[pool]).total_seconds(),
+                AlertKind.POOL_STARVING, subject, text[:1].upper() + text[1:],
+                self._full_since[subject], seconds=(now - self._full_since[subject]).total_seconds(),
             )
-            for pool, (slots, waiting) in full.items()
+            for subject, text in words.items()
         ]  # fmt: skip
 
     async def _deliver(self, session: Session, rules: Sequence[AlertRule], now: datetime) -> None:

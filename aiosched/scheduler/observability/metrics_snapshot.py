@@ -7,6 +7,7 @@
                                  unserved: [[queue of tasks, team, name]]}}},
      "parallelism": n, "in_flight": n,
      "oldest_queued_seconds": n or null, "runs": n, "dags_in_quarantine": n, "waiting": {pool: n},
+     "in_vain": [[kind, name, reason, n]],
      "not_removed": [text], "left_alone": [text],
      "remarks": [text],
      "pools": {pool: {queued: slots, running: slots}},
@@ -15,7 +16,8 @@
 Instants and durations are in seconds. `blocked` and `times_blocked` are there for the local executor only
 (executors/local/blocked_loops.py), `engine` for engines that say what they see; it lists the first workers.
 `remarks` are about its machine (files, clock), to be read after its name.
-`waiting` counts the task instances that are ready and have no slot. `trouble` is the unforeseen error that ends one
+`waiting` counts the task instances that are ready and have no slot, `in_vain` those of them that can never start: for
+want of which pool or executor, and why. `trouble` is the unforeseen error that ends one
 session after the other, while it does.
 """
 
@@ -85,6 +87,7 @@ def _of_session(session: Session) -> dict[str, Any]:
         "runs": len(cache.boards),
         "dags_in_quarantine": len(cache.quarantine.dags),
         "waiting": cache.waiting.by_pool(),
+        "in_vain": [[*why, number] for why, number in islice(cache.waiting.in_vain().items(), _MOST_LISTED)],
         "not_removed": session.env.unremovable.texts()[:_MOST_TEXTS],
         "left_alone": list(islice(cache.unreadable.texts(), _MOST_TEXTS)),
     }

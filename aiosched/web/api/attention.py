@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from aiosched.core.slots.allocation import full_pool_words
 from aiosched.core.values.durations import duration
 from aiosched.core.values.ids import instance_name
 from aiosched.core.why.error_groups import FailedInstance, group_errors
@@ -17,11 +15,9 @@ from aiosched.db.alerts.alerts import AlertRow
 from aiosched.db.alerts.changes import list_alerts, list_rules
 from aiosched.db.finding.activity import LongRun, running_long
 from aiosched.db.people.human_inputs import list_inputs
-from aiosched.db.people.pools import list_pools
 from aiosched.db.queries import home_queries
 from aiosched.db.queries.home_queries import DagProblem
 from aiosched.db.queries.quarantine_queries import list_quarantined
-from aiosched.db.queries.schedulers import SchedulerRow
 from aiosched.db.queries.status import ImportErrorRow
 from aiosched.db.server.engine import Database
 from aiosched.db.statements.failed_tasks import failed_tasks
@@ -29,9 +25,9 @@ from aiosched.db.statements.positions import recent_spans
 from aiosched.db.statements.waiting_runs import NOTHING_AT_WORK
 from aiosched.web.api.base.models import Instant, PartStatus
 from aiosched.web.auth.visibility import Visible
-from aiosched.web.requests.owned import seen_things
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.requests.seen_files import seen_import_errors
+from aiosched.web.requests.seen_starving import seen_starving
 from aiosched.web.views import health
 from aiosched.web.views.health import Status
 
@@ -87,9 +83,7 @@ async def of_lost_commits(request_client: RequestClient) -> list[Attention]:
     return [Attention(kind="lost", words=f"the database went back: {span}", since=span.noticed_at) for span in spans]
 
 
-async def of_dags(
-    request_client: RequestClient, visible: Visible, late: Sequence[DagProblem], schedulers: Sequence[SchedulerRow]
-) -> list[Attention]:
+async def of_dags(request_client: RequestClient, visible: Visible, late: Sequence[DagProblem]) -> list[Attention]:
     """What is wrong with the DAGs, files, pools and alerts that one may see."""
     db, seen = request_client.db, visible.dags
     found = [
@@ -102,7 +96,10 @@ async def of_dags(
         found.append(_about(one, "paused", f"{one.dag_id} is paused while {runs}"))
     found += [_about(one, "late", f"the next run of {one.dag_id} is late") for one in late]
     found += list(_slow(await running_long(db, seen=seen), request_client.clock.now()))
-    found += await _starving_pools(db, visible, schedulers)
+    found += [
+        Attention(kind="pool", words=one.words, pool=one.name if one.exists else None)
+        for one in (await seen_starving(db, visible))[:_MOST]
+    ]
     for one in await home_queries.callbacks_given_up(db, limit=_MOST, seen=seen):
         callbacks = "a callback" if one.number == 1 else f"{one.number} callbacks"
         found.append(_about(one, "callback", f"{callbacks} of {one.dag_id} could not be delivered"))
@@ -116,25 +113,6 @@ async def of_dags(
             )
         )  # fmt: skip
     found += await _alerts(request_client, visible)
-    return found
-
-
-async def _starving_pools(db: Database, visible: Visible, schedulers: Sequence[SchedulerRow]) -> list[Attention]:
-    """Pools without an open slot for the tasks that wait; who sees everything is told of those that do not exist."""
-    waiting: Counter[str] = Counter()
-    for row in schedulers:
-        if row.alive:
-            waiting.update((row.figures or {}).get("waiting", {}))
-    pools = await list_pools(db)
-    found = []
-    for pool in await seen_things(db, visible, "pool", pools, lambda pool: pool.name):
-        if waiting[pool.name] and pool.slots >= 0 and pool.used >= pool.slots:
-            words = f"pool {pool.name}: {full_pool_words(pool.slots, waiting[pool.name])}"
-            found.append(Attention(kind="pool", words=words, pool=pool.name))
-    missing = sorted({*+waiting} - {pool.name for pool in pools}) if visible.is_whole else []
-    found += [
-        Attention(kind="pool", words=f"pool {name}: {full_pool_words(None, waiting[name])}") for name in missing[:_MOST]
-    ]
     return found
 
 

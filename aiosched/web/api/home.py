@@ -130,7 +130,7 @@ async def summary(request_client: ThePrimary, visible: TheVisible) -> Summary:
     attention = [
         *of_schedulers(found, visible),
         *await of_lost_commits(request_client),
-        *await of_dags(request_client, visible, late, found.schedulers),
+        *await of_dags(request_client, visible, late),
     ]
     return Summary(
         status=found.status,

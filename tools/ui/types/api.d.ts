@@ -1368,10 +1368,6 @@ export interface components {
       items: components["schemas"]["InputResource"][];
       next_cursor?: string | null;
     };
-    Page_PoolResource_: {
-      items: components["schemas"]["PoolResource"][];
-      next_cursor?: string | null;
-    };
     Page_RunResource_: {
       items: components["schemas"]["RunResource"][];
       next_cursor?: string | null;
@@ -1477,6 +1473,16 @@ export interface components {
       since: string;
       step: number;
       until: string;
+    };
+    /**
+     * @description A page of pools. The first one has what is `starving`: pools that are full while tasks wait, and pools and
+     *     executors that can never give a slot to tasks that wait for one.
+     */
+    PoolList: {
+      items: components["schemas"]["PoolResource"][];
+      next_cursor?: string | null;
+      /** @default [] */
+      starving: components["schemas"]["StarvingResource"][];
     };
     /**
      * @description A pool. `slots` is -1 for no limit (then `open` is null); 0 lets nothing run.
@@ -1896,6 +1902,16 @@ export interface components {
       state: string;
       task_id: string;
       weight: number;
+    };
+    /**
+     * @description A pool or an executor that tasks wait for, as of the schedulers' last heartbeats: `words` say why, and how many
+     *     they are. `exists`: it is a pool of the list.
+     */
+    StarvingResource: {
+      exists: boolean;
+      kind: string;
+      name: string;
+      words: string;
     };
     /** @description The last runs of a DAG (at most 30, oldest first), their success rate, and their usual durations in seconds. */
     Statistics: {

@@ -19,6 +19,7 @@ from aiosched.web.auth.visibility import TheVisible
 from aiosched.web.requests.condition import TheCondition, TheVersion
 from aiosched.web.requests.owned import check_editable, check_seen, seen_page
 from aiosched.web.requests.request_client import TheRequestClient
+from aiosched.web.requests.seen_starving import seen_starving
 
 router: APIRouter = APIRouter(tags=["Pools"])
 
@@ -59,11 +60,28 @@ class PoolUpdate(Body):
     reason: Annotated[str | None, Field(max_length=500, pattern=r"^[^\x00]*$")] = None
 
 
+class StarvingResource(Resource):
+    """A pool or an executor that tasks wait for, as of the schedulers' last heartbeats: `words` say why, and how many
+    they are. `exists`: it is a pool of the list."""
+
+    kind: str
+    name: str
+    exists: bool
+    words: str
+
+
+class PoolList(Page[PoolResource]):
+    """A page of pools. The first one has what is `starving`: pools that are full while tasks wait, and pools and
+    executors that can never give a slot to tasks that wait for one."""
+
+    starving: list[StarvingResource] = []
+
+
 @router.get("/pools")
 @allow(Role.VIEWER, RoleScope.SEEN)
 async def list_pools(
     request_client: TheRequestClient, visible: TheVisible, limit: Limit = 100, cursor: Cursor = None
-) -> Page[PoolResource]:
+) -> PoolList:
     """Pools by name."""
     after, db = decode_cursor(cursor, str) or "", request_client.db
 
@@ -71,7 +89,13 @@ async def list_pools(
         return await pools.list_pools(db, after=after, limit=limit)
 
     rows = await seen_page(db, visible, "pool", read, lambda pool: pool.name, after=after, limit=limit + 1)
-    return page_of(PoolResource, rows, limit, lambda row: row.name)
+    page = page_of(PoolResource, rows, limit, lambda row: row.name)
+    starving = await seen_starving(db, visible) if cursor is None else []
+    return PoolList(
+        items=page.items,
+        next_cursor=page.next_cursor,
+        starving=[StarvingResource.model_validate(one) for one in starving],
+    )
 
 
 class SlotUser(Resource):

@@ -18,10 +18,11 @@ const RETRY = 3000; // milliseconds
  */
 
 /**
- * The result of `useList`; `more` is null if there is no further page.
+ * The result of `useList`; `more` is null if there is no further page, `first` is the first one as it was answered.
  * @template T
  * @typedef {object} List
  * @property {Signal<T[]>} items
+ * @property {Signal<any>} first
  * @property {Signal<import("./api.js").Problem | null>} error
  * @property {Signal<boolean>} loading
  * @property {Signal<string | null>} more
@@ -135,21 +136,23 @@ export function useResource(path, params = {}, { kinds = [], concerns = () => tr
  * @param {number} pages
  * @param {AbortSignal} signal
  * @param {number} patience the number of pages that may be read until one has items
- * @returns {Promise<{ items: T[], cursor: string | null, read: number }>}
+ * @returns {Promise<{ items: T[], cursor: string | null, read: number, first: any }>}
  */
 async function readPages(path, params, pages, signal, patience) {
   /** @type {T[]} */
   let items = [];
   let cursor = null;
   let read = 0;
+  let first = null;
   while (read < pages || (!items.length && read < patience)) {
     read++;
     const response = await get(path, { ...params, cursor }, { signal });
     items = items.concat(response.items);
+    first ??= response;
     cursor = response.next_cursor ?? null;
     if (!cursor) break;
   }
-  return { items, cursor, read };
+  return { items, cursor, read, first };
 }
 
 /**
@@ -165,6 +168,7 @@ const pagesOf = (path) => (kept(path)?.search === location.search ? kept(path).p
  */
 const emptyList = (reload) => ({
   items: signal([]),
+  first: signal(null),
   error: signal(null),
   loading: signal(true),
   more: signal(null),
@@ -198,10 +202,11 @@ export function useList(
     const read = oneAtATime(async () => {
       state.loading.value = true;
       try {
-        /** @type {{ items: T[], cursor: string | null, read: number }} */
+        /** @type {Awaited<ReturnType<typeof readPages<T>>>} */
         const found = await readPages(path, { ...params, limit }, pages, abort.signal, patience);
         pages = Math.max(pages, found.read);
         state.items.value = found.items;
+        state.first.value = found.first;
         shown.done();
         state.more.value = found.cursor;
         state.error.value = null;

@@ -1,7 +1,7 @@
 // Pools: used slots, holders and queue; slots can be changed in place, after a confirmation.
-import { html, useState } from "../lib/html.js";
+import { html, useEffect, useState } from "../lib/html.js";
 import { useList } from "../lib/resources.js";
-import { Card, Failure, Loading, Page, Stale } from "../parts/basics.js";
+import { Card, Failure, Loading, Notice, Page, Stale } from "../parts/basics.js";
 import { Allowed } from "../parts/facts.js";
 import { DeleteDialog, PoolDialog, ResizeDialog } from "./pools/dialogs.js";
 import { Pool } from "./pools/pool.js";
@@ -10,8 +10,14 @@ import { LIVE } from "./pools/words.js";
 export function Pools() {
   /** @type {List<Api["PoolResource"]>} */
   const list = useList("pools", {}, LIVE);
+  useEffect(() => {
+    const poll = setInterval(() => !document.hidden && list.reload(), 10_000); // what starves comes with heartbeats
+    return () => clearInterval(poll);
+  }, [list]);
   const [open, setOpen] = useState(/** @type {import("./pools/dialogs.js").Open | null} */ (null));
   const items = list.items.value;
+  /** @type {Api["StarvingResource"][]} */
+  const starving = list.first.value?.starving ?? [];
   const dialog = { onClose: () => setOpen(null), onDone: list.reload };
   return html`
     <${Page}
@@ -36,8 +42,15 @@ export function Pools() {
       ` : html`
         <div class="stack">
           <${Stale} error=${list.error.value} />
+          ${starving
+            .filter((one) => !one.exists)
+            .map(({ words }) => html`
+              <${Notice} key=${words} kind="warn">
+                ${words}
+              <//>
+            `)}
           ${items.map((pool) => html`
-            <${Pool} key=${pool.name} pool=${pool} setOpen=${setOpen} />
+            <${Pool} key=${pool.name} pool=${pool} starving=${starving} setOpen=${setOpen} />
           `)}
         </div>
       `}

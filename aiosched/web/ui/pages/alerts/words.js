@@ -9,7 +9,7 @@ export const KINDS = [
   ["import_error", "A DAG file has an import error"],
   ["scheduler_gone", "A scheduler is gone"],
   ["parser_silent", "A parser is silent"],
-  ["pool_starving", "A pool is full while tasks wait"],
+  ["pool_starving", "A pool is full while tasks wait, or they can never start"],
   ["dag_quarantined", "A DAG is in quarantine"],
   ["commits_lost", "The database has lost commits"],
   ["machines_differ", "Machines of schedulers differ"],
@@ -39,7 +39,7 @@ export const kindWords = (kind) => KINDS.find(([key]) => key === kind)?.[1] ?? k
 export const SECONDS = {
   run_late: "Late by at least, in seconds",
   run_long: "Longer than the usual p95 by, in seconds",
-  pool_starving: "Full for at least, in seconds",
+  pool_starving: "For at least, in seconds",
 };
 
 /** @param {string} kind */

@@ -7,8 +7,11 @@ import { PoolHistory } from "./history.js";
 import { Queue } from "./queue.js";
 import { slots } from "./words.js";
 
-/** @param {{ pool: Api["PoolResource"], setOpen: (open: import("./dialogs.js").Open) => void }} props */
-export function Pool({ pool, setOpen }) {
+/**
+ * @param {{ pool: Api["PoolResource"], starving: Api["StarvingResource"][],
+ *   setOpen: (open: import("./dialogs.js").Open) => void }} props
+ */
+export function Pool({ pool, starving, setOpen }) {
   const chosen = query.value.pool === pool.name;
   return html`
     <section class="card pool" aria-label=${`Pool ${pool.name}`}>
@@ -22,6 +25,11 @@ export function Pool({ pool, setOpen }) {
           <${Actions} pool=${pool} setOpen=${setOpen} />
         </div>
         <${Gauge} pool=${pool} />
+        ${starving
+          .filter((one) => one.exists && one.name === pool.name)
+          .map(({ words }) => html`
+            <p class="late sentence">${words}</p>
+          `)}
         ${pool.description && html`<p class="soft">${pool.description}</p>`}
         <button
           class="button small quiet start"
