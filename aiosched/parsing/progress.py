@@ -29,6 +29,11 @@ class FirstPass:
     def has_ended(self) -> bool:
         return self._ended.done()
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all files are stored: it also ends with the parser."""
+        return self.left is not None and not self.left
+
     def wait(self) -> asyncio.Future[None]:
         """Done at its end. Await it as often as needed."""
         return asyncio.shield(self._ended)

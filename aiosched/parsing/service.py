@@ -140,8 +140,14 @@ class Parser:
 
     @property
     def first_pass(self) -> asyncio.Future[None]:
-        """Done once every file that was present at the start was parsed and stored. Await it as often as needed."""
+        """Done once every file that was present at the start was parsed and stored, or when the parser ends before.
+        Await it as often as needed."""
         return self._first.wait()
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether every file that was present at the start was parsed and stored."""
+        return self._first.is_complete
 
     @property
     def waits_for(self) -> str | None:

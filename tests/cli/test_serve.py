@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -11,15 +12,18 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from aiosched.cli.base.options import UsageProblem
 from aiosched.cli.serve.screen import Screen, short_run
-from aiosched.cli.serve.serve import read_roles
+from aiosched.cli.serve.serve import _Service, read_roles
 from aiosched.cli.serve.stopping import StopRequests
+from aiosched.config import Settings
 from aiosched.parsing.service import ParserStats
-from aiosched.scheduler import SchedulerEvent
+from aiosched.scheduler import Scheduler, SchedulerEvent
 from tests.cli.conftest import Cli
 from tests.cli.serving import serve, stop, wait_for
 from tests.patience import PATIENCE
@@ -289,6 +293,22 @@ def test_a_slow_first_pass_does_not_hold_the_banner_up(capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "  dags       ./dags   still parsing, watching\n"
 
 
+@pytest.mark.parametrize("has_read_all", [True, False])
+async def test_a_first_pass_that_a_stop_has_ended_is_not_shown(
+    capsys: pytest.CaptureFixture[str], has_read_all: bool
+) -> None:
+    pass_ended = asyncio.get_running_loop().create_future()
+    stats = ParserStats(files=3, dags=3, errors=0, seconds=9.0, elsewhere=0)
+    parser = SimpleNamespace(first_pass=pass_ended, stats=stats, has_read_all=has_read_all)
+    service = _Service(Settings(), {"scheduler"}, Screen(None), False, False, None)
+    service._is_late = True
+
+    async with service._showing_late_files(cast("Scheduler", SimpleNamespace(parser=parser))):
+        pass_ended.set_result(None)
+
+    assert ("3 DAGs, 0 errors, parsed in 9.0 s" in capsys.readouterr().out) is has_read_all
+
+
 def test_files_that_others_parse_are_counted_apart(capsys: pytest.CaptureFixture[str]) -> None:
     Screen(None).dags("./dags", ParserStats(files=0, dags=0, errors=0, seconds=0.2, elsewhere=3), watching=True)
 
@@ -312,7 +332,6 @@ def test_runs_that_move_during_the_banner_are_shown_behind_it(capsys: pytest.Cap
 
 
 async def test_stop_requests_listen_to_signals() -> None:
-    import asyncio
     import os
 
     requests = StopRequests()

@@ -134,6 +134,8 @@ async def test_a_bundle_that_never_comes_is_named_and_the_others_are_read(
     assert parser.waits_for == "the bundle away is being fetched"
     parser.stop()
     await running
+    await parser.first_pass  # nobody waits for the rest
+    assert not parser.has_read_all
 
 
 async def test_a_bundle_that_cannot_be_fetched_is_an_error_of_the_first_pass(

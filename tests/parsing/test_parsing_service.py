@@ -38,6 +38,7 @@ async def test_the_first_pass_stores_every_file(bench: Bench) -> None:
         assert "Remove the link" in (errors["loop"] or "")
         assert (parser.stats.files, parser.stats.dags, parser.stats.errors) == (2, 2, 2)
         assert parser.stats.seconds > 0
+        assert parser.has_read_all
     assert sorted(bench.heard.dag_ids) == ["a", "b"]
 
 

@@ -190,6 +190,23 @@ async def test_unusable_arguments_are_refused(dsn: str, clock: FakeClock, subtes
                 assert (await it.runs("d"))[f"r{number}"] == "running"
 
 
+async def test_the_log_says_which_requests_were_applied_and_why_others_were_refused(
+    dsn: str, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger=applying.logger.name)
+    async with running(dsn, clock, dag("d", task("a"), allowed_run_types=("scheduled",))) as it:
+        await it.request("pause", "d", {})
+        with pytest.raises(Refused):
+            await it.request("trigger", "d", {"run_id": "r"})
+
+    pause, trigger = (one.message for one in caplog.records if one.name == applying.logger.name)
+    assert pause.startswith("pause by ")
+    assert pause.endswith(" is applied")
+    assert trigger.startswith("trigger by ")
+    assert " is refused: " in trigger
+    assert "manual" in trigger.partition(" is refused: ")[2]
+
+
 @pytest.mark.slow(but_first=True)
 @pytest.mark.parametrize("bug", [KeyError("x"), TypeError("no"), ValueError("no"), AttributeError("no")], ids=repr)
 async def test_a_bug_in_a_request_is_answered_as_a_bug_and_everything_is_read_again(

@@ -435,7 +435,8 @@ class _Service:
 
         async def show() -> None:
             parser = await _after_first_pass(scheduler)
-            self.screen.dags(_shown_sources(self.settings), parser.stats, watching=True)
+            if parser.has_read_all:  # and was not stopped before
+                self.screen.dags(_shown_sources(self.settings), parser.stats, watching=True)
 
         showing = asyncio.ensure_future(show()) if self._is_late else None
         try:
@@ -616,9 +617,11 @@ class _Service:
                         self.screen.dags(folder, None, watching=True, waits_for=parser.waits_for)
                     await self._first(passing, running, self.requests.asked.wait())
                     passing.cancel()
-                    self.screen.dags(_shown_sources(self.settings), parser.stats, watching=True)
+                    if parser.has_read_all:  # and was not stopped before
+                        self.screen.dags(_shown_sources(self.settings), parser.stats, watching=True)
                     async with self._page(url, db):
-                        self.screen.ready(time.monotonic() - self.started)
+                        if not self.requests.asked.is_set():
+                            self.screen.ready(time.monotonic() - self.started)
                         if not self.until_idle:
                             with contextlib.suppress(TimeoutError):
                                 async with supervised(), asyncio.timeout(self.run_duration):

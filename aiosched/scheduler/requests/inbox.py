@@ -161,8 +161,9 @@ async def _answer(session: Session, row: WaitingRequest, answer: RequestResult |
     if answer is not None:
         async with session.env.side_journal.transaction() as transaction:
             await transaction.store_answer(row.id, answer)
-    state = "applied" if answer is None else answer.state
-    logger.info("%s %s by %s", row.verb, state, row.requested_by, extra={"dag_id": row.dag_id})
+    error = None if answer is None else answer.error
+    words = "applied" if error is None else f"refused: {' '.join(str(error).split()):.500}"
+    logger.info("%s by %s is %s", row.verb, row.requested_by, words, extra={"dag_id": row.dag_id})
     done.append(row.id)
     return answer is not None and answer.is_bug
 
