@@ -1,7 +1,7 @@
 """Groups put tasks that belong together into one box; a group can stand on either side of an arrow.
 
 Ids get the group's id as prefix (`ingest.orders.fetch`), groups can be nested, and what follows a group
-waits for its last tasks.
+waits for its last tasks. A display name is shown in place of an id, which stays in addresses and commands.
 """
 
 import pendulum
@@ -13,6 +13,7 @@ with DAG(
     schedule="@once",
     start_date=pendulum.datetime(2025, 1, 1, tz="UTC"),
     catchup=False,
+    dag_display_name="Task groups",
     tags=["example"],
 ):
 
@@ -25,9 +26,9 @@ with DAG(
         print(f"{rows} look good")
 
     start = EmptyOperator(task_id="start")
-    publish = EmptyOperator(task_id="publish")
+    publish = EmptyOperator(task_id="publish", task_display_name="Publish it all")
 
-    with TaskGroup("ingest", tooltip="Everything that comes from outside") as ingest:
+    with TaskGroup("ingest", group_display_name="From outside", tooltip="Everything that comes from outside") as ingest:
         for source in ("orders", "customers"):
             with TaskGroup(source):
                 check(fetch(source))
