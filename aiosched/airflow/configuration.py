@@ -17,13 +17,15 @@ from typing import Any, Final
 
 from aiosched.airflow.objects.failures import AirflowConfigException
 from aiosched.airflow.objects.loading import import_string
+from aiosched.airflow.objects.sessions import is_test
 from aiosched.airflow.tables import settings as defaults_of_airflow
 from aiosched.airflow.utils.strings import FALSE_LIKE_VALUES, TRUE_LIKE_VALUES
 from aiosched.authoring.base.settings import defaults
 from aiosched.config import Settings, load_settings
 from aiosched.providers import setting_defaults
 
-__all__ = [  # noqa: F822 - two of them are made on demand
+__all__ = [  # noqa: F822 - three of them are made on demand
+    "AIRFLOW_CONFIG",
     "AIRFLOW_HOME",
     "DAGS_FOLDER",
     "as_dict",
@@ -33,6 +35,7 @@ __all__ = [  # noqa: F822 - two of them are made on demand
     "getfloat",
     "getint",
     "getlist",
+    "load_standard_airflow_configuration",
     "secrets_backend_list",
 ]
 
@@ -98,19 +101,25 @@ COMPUTED: Final[Mapping[tuple[str, str], Callable[[], object]]] = MappingProxyTy
 
 
 class Configuration:
-    """What `airflow.configuration.conf` is here: it can be read, and not be changed."""
+    """What `airflow.configuration.conf` is here: it can be read, and only tests change it."""
 
     def __init__(self) -> None:
         self._added: dict[tuple[str, str], str] = {}
+        self._changed: dict[tuple[str, str], str] = {}  # by tests
 
     def read(self, filenames: Any, encoding: str | None = None) -> list[str]:
-        """Add the options of files to those that are known; the names of the files that could be read."""
+        """Add the options of files to those that are known; the names of the files that could be read.
+
+        In a test they come before the settings.
+        """
         parser = configparser.RawConfigParser()
         read = parser.read(filenames, encoding)
-        self._added |= {
-            (group.lower(), key): value for group in parser.sections() for key, value in parser[group].items()
-        }
+        known = self._changed if is_test() else self._added
+        known |= {(group.lower(), key): value for group in parser.sections() for key, value in parser[group].items()}
         return read
+
+    def validate(self) -> None:
+        """Nothing: an option is looked at when it is read."""
 
     def get(self, section: str, key: str, fallback: Any = _MISSING, **_: Any) -> Any:
         """The value as text. Raises AioschedError for an option that has none, unless there is a `fallback`."""
@@ -179,7 +188,16 @@ class Configuration:
         """All sections with their options that have a value."""
         found: dict[str, dict[str, str]] = {}
         variables = (place for name in os.environ if (place := _place(name)) is not None)
-        keys = [*defaults_of_airflow(), *FIXED, *COMPUTED, *SETTINGS, *_of_project(), *self._added, *variables]
+        keys = [
+            *defaults_of_airflow(),
+            *FIXED,
+            *COMPUTED,
+            *SETTINGS,
+            *_of_project(),
+            *self._added,
+            *self._changed,
+            *variables,
+        ]
         for section, key in keys:
             value = self._find(section, key)
             if value is not None:
@@ -187,7 +205,10 @@ class Configuration:
         return found
 
     def set(self, section: str, option: str, value: str) -> None:
-        """Raises AioschedError: settings are not changed by DAG files."""
+        """Change it for the tests of this process. Raises AioschedError elsewhere: DAG files change no settings."""
+        if is_test():
+            self._changed[section.lower(), option.lower()] = str(value)
+            return
         raise AirflowConfigException(
             f"conf.set({section!r}, {option!r}, …) in a DAG file has no effect on running services. "
             f"Set {_variable(section, option)} in their environment."
@@ -197,6 +218,8 @@ class Configuration:
         place = (section.lower(), key.lower())
         if (variable := os.environ.get(_variable(*place))) is not None:
             return variable
+        if place in self._changed:
+            return self._changed[place]
         if place in COMPUTED:
             return _text(COMPUTED[place]())
         if place in SETTINGS:
@@ -266,6 +289,11 @@ get, getboolean, getfloat, getint, getlist = conf.get, conf.getboolean, conf.get
 as_dict = conf.as_dict
 
 
+def load_standard_airflow_configuration(airflow_config_parser: Configuration) -> None:
+    """Let a parser that a test has made read the `airflow.cfg` of AIRFLOW_CONFIG, or of AIRFLOW_HOME."""
+    airflow_config_parser.read(__getattr__("AIRFLOW_CONFIG"))
+
+
 class _Backends(list[Any]):
     """Airflow's list of backends, which cannot be changed from here: they are asked elsewhere."""
 
@@ -284,6 +312,8 @@ secrets_backend_list: Final = _Backends()
 def __getattr__(name: str) -> str:
     if name == "AIRFLOW_HOME":
         return os.environ.get("AIRFLOW_HOME") or str(_settings().core.home.absolute())
+    if name == "AIRFLOW_CONFIG":
+        return os.environ.get("AIRFLOW_CONFIG") or str(Path(__getattr__("AIRFLOW_HOME"), "airflow.cfg"))
     if name == "DAGS_FOLDER":
         return str(_settings().core.dags_folder.absolute())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

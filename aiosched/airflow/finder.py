@@ -41,7 +41,12 @@ def install(mode: str | Callable[[], str]) -> None:
 
     compat: always by aiosched; installed: by an Airflow that is installed here, else by aiosched; off: never by
     aiosched. A function is called when a name is asked for, once. Another call changes the mode for later imports.
+    A folder of provider packages alone that has been imported as `airflow` before, as by a filter of warnings that
+    pytest reads, is forgotten.
     """
+    before = sys.modules.get(ROOT)
+    if before is not None and before.__spec__ is not None and before.__spec__.origin is None:
+        del sys.modules[ROOT]
     _finder.mode = mode
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

@@ -21,6 +21,7 @@ import msgspec
 from aiosched.authoring.base.settings import defaults
 from aiosched.authoring.mapping.mapped import MappedOperator
 from aiosched.authoring.operators.python import PythonOperator
+from aiosched.authoring.runtime.lookups import answer_here
 from aiosched.authoring.runtime.task_instance import TaskInstance
 from aiosched.authoring.runtime.xcom_values import read_xcom
 from aiosched.authoring.tasks.nesting import is_mapped_over, map_length
@@ -447,16 +448,18 @@ class Memory:
         return {}
 
     async def variable(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Variables come from the environment, or were set by the run itself."""
+        """Variables come from the environment, were set by the run itself, or are known to who runs it."""
         if "set" in args:
             self._variables[args["set"]] = args["value"]
         elif "delete" in args and self._variables.pop(args["delete"], None) is None:
             raise NotFound(f"There is no variable {args['delete']!r} here, because dag.test() uses no database.")
-        return {"value": self._variables.get(args.get("get", "")), "database": False}
+        key = args.get("get", "")
+        own = self._variables.get(key)
+        return dict(answer_here("variable", key)) if own is None else {"value": own, "database": False}
 
     async def connection(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Connections come from the environment."""
-        return {"value": None, "database": False}
+        """Connections come from the environment, or are known to who runs it."""
+        return dict(answer_here("connection", args["get"]))
 
     async def check_assets(self, args: Mapping[str, Any]) -> dict[str, str]:
         """All assets count as active."""

@@ -107,6 +107,18 @@ class TestedRun(context.DagRun):
 
     task_instances = property(get_task_instances)
 
+    def instances(self) -> list[TestedInstance]:
+        """Those that the test has made or asked for."""
+        return list(self._instances_by_place.values())
+
+    def forget(self, instance: TestedInstance | None = None) -> None:
+        """Drop one instance and its XComs; without one the run."""
+        if instance is None:
+            _runs.get(self.dag, {}).pop(self.run_id, None)
+        else:
+            self._instances_by_place.pop((instance.task_id, instance.map_index), None)
+            self.memory.forget(instance.task_id, instance.map_index)
+
     def add(self, instance: TestedInstance) -> None:
         """An instance that the test has made itself takes the place of an earlier one."""
         self._instances_by_place[instance.task_id, instance.map_index] = instance
@@ -149,9 +161,24 @@ class TestedInstance(task_instance.TaskInstance):
         """The run."""
         return self._tested_run
 
+    @dag_run.setter
+    def dag_run(self, run: Any) -> None:
+        """Another run: one that a test has made, or what it has written down of one."""
+        if not isinstance(run, TestedRun):
+            given = {name: getattr(run, name) for name in ("run_id", "run_type", "logical_date", "conf")}
+            run = create_dagrun(self._tested_run.dag, run.state or "running", **given)
+        self._tested_run = run
+        self.attempt = msgspec.structs.replace(self.attempt, run=run.info)
+        self.run_id = run.run_id
+        run.add(self)
+
     def get_dagrun(self, session: Any = None) -> TestedRun:
         """The run."""
         return self._tested_run
+
+    def forget(self) -> None:
+        """Drop it from its run."""
+        self._tested_run.forget(self)
 
     def set_state(self, state: str | None, session: Any = None) -> bool:
         """Give it a state; whether it had another one."""
@@ -266,6 +293,12 @@ def create_dagrun(dag: DAG, state: str = "queued", **given: Any) -> TestedRun:
     run = TestedRun(dag, info, str(state))
     _runs.setdefault(dag, {})[run.run_id] = run
     return run
+
+
+def made_runs() -> Iterator[TestedRun]:
+    """The runs that tests made and whose DAGs are still there."""
+    for runs in list(_runs.values()):
+        yield from list(runs.values())
 
 
 def run_task(

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+_DATABASE = "aiosched.testing.airflow_database"
 
 if TYPE_CHECKING:
     from aiosched.clock import FakeClock
@@ -30,15 +33,26 @@ def pytest_load_initial_conftests() -> None:
     Where they say nothing, an Airflow that is installed answers: the tests may be those of another project.
     """
     from aiosched.airflow.finder import install
-    from aiosched.authoring.runtime.lookups import answer_nothing, answering
+    from aiosched.authoring.runtime.lookups import answering
+    from aiosched.lazy import provide
 
     install(_airflow_mode)
-    answering(answer_nothing).__enter__()  # to the end of the tests, which import DAG files themselves
+    for function in ("empty_database", "row_class", "services_of_tests", "session_of_tests"):
+        provide(_DATABASE, function)  # nowhere else is there a session
+    answering(_answer).__enter__()  # to the end of the tests, which import DAG files themselves
 
 
 def pytest_configure() -> None:
     """The same where a conftest.py names this plugin, which is too late for the other hook."""
     pytest_load_initial_conftests()
+
+
+def _answer(kind: str, key: str) -> Mapping[str, Any]:
+    """What the tests have put into their database, once they have one."""
+    from aiosched.authoring.runtime.lookups import answer_nothing
+
+    database = sys.modules.get(_DATABASE)
+    return answer_nothing(kind, key) if database is None else database.answer(kind, key)
 
 
 def _airflow_mode() -> str:

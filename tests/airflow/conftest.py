@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from aiosched import lazy
 from aiosched.airflow.finder import install
 from tests.airflow.airflow_builders import clean_imports
 
@@ -19,3 +20,9 @@ def airflow_answered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with clean_imports():
         install("compat")
         yield
+
+
+@pytest.fixture
+def production(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where no pytest runs: nobody has a session."""
+    monkeypatch.delitem(lazy._providers, "session_of_tests")

@@ -98,6 +98,7 @@ def test_what_modules_of_airflow_have_from_one_another_is_the_same_object_there(
         "from airflow.models.abstractoperator import TaskStateChangeCallback; from airflow.jobs.job import Job",
         "from airflow.exceptions import DeserializingResultError as E; assert issubclass(E, ValueError)",
         "from airflow.configuration import AirflowConfigParser, conf; assert isinstance(conf, AirflowConfigParser)",
+        "from airflow.triggers.testing import FailureTrigger, SuccessTrigger",
         "from airflow.task.trigger_rule import TriggerRule; TriggerRule.ALL_DONE",
         "from airflow.sdk.bases.operator import OperatorPartial; from airflow.models.xcom_arg import PlainXComArg",
         "from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor",
@@ -112,6 +113,7 @@ def test_names_are_where_people_import_them_from(line: str) -> None:
     exec(line, {})
 
 
+@pytest.mark.usefixtures("production")
 def test_columns_of_tables_can_be_named_and_decide_nothing() -> None:
     from airflow.jobs.base_job import BaseJob
     from airflow.models import DagRun, TaskInstance, TaskReschedule, XCom
@@ -120,6 +122,7 @@ def test_columns_of_tables_can_be_named_and_decide_nothing() -> None:
         DagModel.last_parsed_time, Log.dttm, DagRun.dag_id, DagRun.execution_date, DagRun.external_trigger.is_(False),
         TaskInstance.start_date, TaskReschedule.execution_date, XCom.execution_date, Log.dttm.desc(), Log.dttm < 1,
         BaseJob.latest_heartbeat, DagRun.dag_id == "d", DagRun.dag_id != "d", DagRun.dag_id | True,
+        DagRun.state.in_(["failed"]), TaskInstance.state == "failed",
     ):  # fmt: skip
         decisions: list[Any] = [bool, list, lambda it: "d" in [it], lambda it: not it, lambda it: it()]
         for decide in decisions:

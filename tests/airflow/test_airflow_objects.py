@@ -85,6 +85,7 @@ def test_the_environment_is_as_before_after_a_block(monkeypatch: pytest.MonkeyPa
     assert "ADDED" not in os.environ
 
 
+@pytest.mark.usefixtures("production")
 def test_a_session_is_passed_on_and_refuses_queries() -> None:
     @sessions.provide_session
     def ask(what: str, session: Any = sessions.NEW_SESSION) -> Any:

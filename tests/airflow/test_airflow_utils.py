@@ -231,6 +231,7 @@ def test_an_option_of_another_kind_is_an_error(monkeypatch: pytest.MonkeyPatch) 
         conf.getint("acme", "limit")
 
 
+@pytest.mark.usefixtures("production")
 def test_settings_are_not_changed() -> None:
     with pytest.raises(AioschedError, match="AIRFLOW__CORE__PARALLELISM"):
         conf.set("core", "parallelism", "3")
@@ -299,6 +300,24 @@ def test_a_folder_for_a_dag_bag_may_begin_with_the_dags_folder(monkeypatch: pyte
     assert functions.process_subdir(None) is None
 
 
+def test_a_test_changes_settings_of_its_own_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow import configuration  # type: ignore[import-not-found]
+
+    (own := tmp_path / "airflow.cfg").write_text("[core]\ndags_folder = /srv/other\n")
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    assert str(own) == configuration.AIRFLOW_CONFIG
+    parser = configuration.AirflowConfigParser()
+
+    configuration.load_standard_airflow_configuration(parser)
+    parser.validate()
+    parser.set("Core", "parallelism", "3")
+
+    assert (parser.get("core", "dags_folder"), parser.getint("core", "parallelism")) == ("/srv/other", 3)
+    assert parser.as_dict()["core"]["parallelism"] == "3"
+    assert conf.get("core", "dags_folder") != "/srv/other"
+
+
+@pytest.mark.usefixtures("production")
 def test_a_file_of_the_team_adds_options_and_changes_none(tmp_path: Path) -> None:
     (own := tmp_path / "app.cfg").write_text("[Acme]\nurl = http://50%\n[core]\nexecutor = Other\n")
     conf = Configuration()

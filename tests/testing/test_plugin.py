@@ -101,6 +101,17 @@ def test_the_first_conftest_may_import_airflow(project: Path) -> None:
     assert "1 passed" in run_pytest(project, "tests").stdout
 
 
+def test_a_filter_of_warnings_may_name_airflows_before(project: Path) -> None:
+    (project / "site" / "airflow" / "providers").mkdir(parents=True)  # as installed provider packages leave it
+    (project / "pytest.ini").write_text(
+        "[pytest]\npythonpath = site\nfilterwarnings = ignore::airflow.exceptions.RemovedInAirflow3Warning\n"
+    )
+    (project / "conftest.py").write_text("import site\nfrom airflow.models import DagBag\n")
+    (project / "test_one.py").write_text("def test_one(): ...\n")
+
+    assert "1 passed" in run_pytest(project).stdout
+
+
 def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
     program = """
 import sys

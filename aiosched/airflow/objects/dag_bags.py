@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiosched.errors import Refused
+from aiosched.airflow.objects.sessions import create_session, is_test
+from aiosched.authoring.runtime.connections import Connection
 from aiosched.lazy import provided
 
 if TYPE_CHECKING:
@@ -31,9 +32,16 @@ def initdb(*_: Any, **__: Any) -> None:
 
 
 def resetdb(*_: Any, **__: Any) -> None:
-    """Nothing is reset: the database of a scheduler is no matter of tests (`aiosched db reset`)."""
+    """Empty the database of a test; that of a scheduler is no matter of tests (`aiosched db reset`)."""
+    if is_test():
+        provided("empty_database")()
 
 
-def merge_conn(conn: Any, session: object = None) -> None:
-    """Refuse it: tests give connections by AIRFLOW_CONN_ID in the environment."""
-    raise Refused("merge_conn() writes to Airflow's database: set AIRFLOW_CONN_… in the environment of the test.")
+def merge_conn(conn: Connection, session: Any = None) -> None:
+    """Add a connection in a test, unless there is one of that id."""
+    if session is None:
+        with create_session() as session:
+            merge_conn(conn, session)
+    elif session.query(Connection).filter_by(conn_id=conn.conn_id).first() is None:
+        session.add(conn)
+        session.commit()

@@ -11,10 +11,12 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from aiosched.airflow.objects.named_classes import define
+from aiosched.airflow.objects.sessions import is_test
 from aiosched.authoring.runtime import context
 from aiosched.authoring.runtime.context import running_context
 from aiosched.authoring.runtime.xcoms import TaskXCom
 from aiosched.errors import Refused
+from aiosched.lazy import provided
 
 
 class _Column:
@@ -48,17 +50,32 @@ class WithColumns(type):
 
     def __getattribute__(cls, name: str) -> Any:
         value = super().__getattribute__(name)
-        return _Column(f"{cls.__name__}.{name}") if isinstance(value, property) else value
+        is_column = isinstance(value, property) or (
+            name[:1].islower() and not callable(value)
+        )  # not a method, a constant
+        return WithColumns.__getattr__(cls, name) if is_column else value
 
-    def __getattr__(cls, name: str) -> _Column:
+    def __getattr__(cls, name: str) -> Any:
+        if name == "__row_class__" and is_test():
+            return provided("row_class")(cls.__name__)
+        if name == "__clause_element__" and is_test():  # SQLAlchemy's name for what a class stands for in a query
+            return cls.__row_class__.__mapper__.__clause_element__
         if name.startswith("_"):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
-        return _Column(f"{cls.__name__}.{name}")
+        return getattr(cls.__row_class__, name) if is_test() else _Column(f"{cls.__name__}.{name}")
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A row, in a test that gives its columns."""
+        return cls.__row_class__(**kwargs) if kwargs and not args and is_test() else super().__call__(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        is_row = type(instance).__name__ == cls.__name__ and hasattr(instance, "_sa_instance_state")
+        return is_row or super().__instancecheck__(instance)
 
 
 class _OfRuns(WithColumns):
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, context.DagRun)
+        return isinstance(instance, context.DagRun) or super().__instancecheck__(instance)
 
 
 class DagRun(context.DagRun, metaclass=_OfRuns):

@@ -1,6 +1,7 @@
 """`provide_session`, `create_session`, `settings.Session`: sessions on Airflow's database, which does not exist here.
 
 Functions that only pass a session on work; the session itself answers every query with an error that says what to use.
+What pytest runs gets a real one, on a database of its process (`aiosched.testing.airflow_database`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
+from aiosched.authoring.base.building import collector, running
 from aiosched.errors import Refused
+from aiosched.lazy import is_provided, provided
 from aiosched.signatures import signature_of
 
 P = ParamSpec("P")
@@ -19,8 +22,16 @@ R = TypeVar("R")
 NEW_SESSION: Final[Any] = None  # the default of a parameter `session`
 
 
+def is_test() -> bool:
+    """Whether the code of a test or of a fixture runs here: no task, and no DAG file that aiosched reads."""
+    return is_provided("session_of_tests") and running.get() is None and collector.get() is None
+
+
 class NoSession:
     """What `@provide_session` passes. It can be opened, committed and closed; it reads and changes nothing."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        return provided("session_of_tests")() if is_test() else super().__new__(cls)
 
     def __enter__(self) -> NoSession:
         return self
@@ -67,8 +78,16 @@ engine: Final = NoEngine()
 
 @contextlib.contextmanager
 def create_session(scoped: bool = True) -> Iterator[NoSession]:
-    """A session for a block."""
-    yield NoSession()
+    """A session for a block, committed at its end unless that raises."""
+    session = NoSession()
+    try:
+        yield session
+        session.commit()
+    except BaseException:
+        session.rollback()
+        raise
+    finally:
+        session.close()
 
 
 def provide_session(func: Callable[P, R]) -> Callable[P, R]:
@@ -82,6 +101,7 @@ def provide_session(func: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if "session" in kwargs or len(args) > position:
             return func(*args, **kwargs)
-        return func(*args, **{**kwargs, "session": NoSession()})  # type: ignore[arg-type] # its parameter
+        with create_session() as session:
+            return func(*args, **{**kwargs, "session": session})  # type: ignore[arg-type] # its parameter
 
     return call

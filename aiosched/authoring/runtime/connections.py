@@ -41,13 +41,14 @@ class Connection(ConnectionValue):
         login: str | None = None,
         password: str | None = None,
         schema: str | None = None,
-        port: int | None = None,
+        port: int | str | None = None,
         extra: str | Mapping[str, Any] | None = None,
         uri: str | None = None,
     ) -> None:
         given = {
             "conn_type": conn_type or "", "description": description, "host": host, "login": login,
-            "password": password, "schema": schema, "port": port, "extra": extra,
+            "password": password, "schema": schema, "extra": extra,
+            "port": (int(port) if port.strip() else None) if isinstance(port, str) else port,
         }  # fmt: skip
         if is_text := isinstance(extra, str) and not _is_json_object(extra):
             given["extra"] = None
