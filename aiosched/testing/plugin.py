@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -58,6 +59,9 @@ def _answer(kind: str, key: str) -> Mapping[str, Any]:
 def _airflow_mode() -> str:
     from aiosched.config import load_settings
 
+    root = logging.getLogger()
+    if root.level == logging.WARNING:  # Python's default; Airflow sets another, and tests look for its messages
+        root.setLevel(logging.INFO)
     loaded = load_settings()
     is_default = loaded.origins["core.airflow"].source == "default"
     return "installed" if is_default else loaded.settings.core.airflow

@@ -234,6 +234,15 @@ def test_other_tables_have_rows_and_wrong_columns_are_named() -> None:
         names().DagTag(nme="x")
 
 
+def test_a_mock_of_a_run_or_an_instance_has_its_columns() -> None:
+    from unittest import mock
+
+    for model, columns in {"DagRun": "conf run_id execution_date", "TaskInstance": "task_id start_date"}.items():
+        for made in (mock.MagicMock(spec=getattr(names(), model)), mock.create_autospec(getattr(names(), model))):
+            assert all(hasattr(made, column) for column in columns.split())
+            assert not hasattr(made, "nothing")
+
+
 def test_a_task_has_no_session_in_a_test_either(tmp_path: Path) -> None:
     body = "with create_session() as session:\n    session.query(DagRun).filter(DagRun.dag_id == 'd').delete()"
     dag = dag_with(tmp_path, body)

@@ -112,6 +112,15 @@ def test_a_filter_of_warnings_may_name_airflows_before(project: Path) -> None:
     assert "1 passed" in run_pytest(project).stdout
 
 
+def test_messages_are_seen_as_with_airflow(project: Path) -> None:
+    (project / "test_one.py").write_text(
+        "import logging\nimport airflow.models\n"
+        "def test_one(caplog):\n    logging.getLogger('own').info('seen')\n    assert 'seen' in caplog.text\n"
+    )
+
+    assert "1 passed" in run_pytest(project).stdout
+
+
 def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
     program = """
 import sys

@@ -64,6 +64,10 @@ class WithColumns(type):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         return getattr(cls.__row_class__, name) if is_test() else _Column(f"{cls.__name__}.{name}")
 
+    def __dir__(cls) -> list[str]:
+        """With the columns in a test: mocks may have these attributes."""
+        return [*super().__dir__(), *(cls.__row_class__.__mapper__.all_orm_descriptors.keys() if is_test() else ())]
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """A row, in a test that gives its columns."""
         return cls.__row_class__(**kwargs) if kwargs and not args and is_test() else super().__call__(*args, **kwargs)

@@ -67,6 +67,11 @@ class AssetTriggeredTimetable(StoredTimetable, frozen=True, tag="assets"):
     periodic: ClassVar[bool] = False
 
     @property
+    def asset_condition(self) -> AssetExpression:
+        """Airflow's name of the condition."""
+        return self.condition
+
+    @property
     def summary(self) -> str:
         return str(self.condition)
 
