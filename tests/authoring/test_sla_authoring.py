@@ -142,3 +142,11 @@ def test_the_mail_goes_to_the_addresses_of_the_tasks_that_are_late() -> None:
     text = message.get_content()
     assert "load on 2026-01-01T12:00:00+00:00\ncheck on 2026-01-01T12:00:00+00:00" in text
     assert "slow on 2026-01-01T12:00:00+00:00" in text
+
+
+def test_an_address_that_is_not_set_is_left_out() -> None:
+    with DAG("d") as dag:
+        EmptyOperator(task_id="none", email=[None])  # type: ignore[list-item]
+        EmptyOperator(task_id="one", email=["data@x", None])  # type: ignore[list-item]
+
+    assert [dag.get_task(name).email for name in ("none", "one")] == [[], ["data@x"]]

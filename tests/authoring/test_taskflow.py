@@ -196,6 +196,18 @@ async def test_a_task_that_returned_nothing_gives_none_but_a_missing_key_is_an_e
         await run_task(dag.task("use__1"))
 
 
+@pytest.mark.parametrize("options", [{"multiple_outputs": True}, {"multiple_outputs": True, "do_xcom_push": False}])
+async def test_a_key_of_several_outputs_is_none_when_their_task_pushed_nothing(options: dict[str, Any]) -> None:
+    @task(**options)
+    def several() -> dict[str, int]:
+        return {"key": 1}
+
+    with DAG("d") as dag:
+        use(several()["key"])
+
+    assert (await run_task(dag.task("use")))[0] is None
+
+
 async def test_the_current_context_is_that_of_the_running_task() -> None:
     @task
     def work() -> Any:

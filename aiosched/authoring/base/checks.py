@@ -245,12 +245,15 @@ def callbacks(name: str, value: object, where: Location | None = None) -> list[C
 
 
 def mail_addresses(name: str, value: object, where: Location | None = None) -> str | list[str]:
-    """Mail addresses as given: a string with commas or semicolons, or a list; an empty list for None."""
+    """Mail addresses as given: a string with commas or semicolons, or a list; an empty list for None.
+
+    None in a list is left out: an address that is in the environment, or is not.
+    """
     if value is None:
         return []
     if isinstance(value, str):
         return value
-    listed: list[object] = list(value) if isinstance(value, Iterable) else [value]
+    listed = [one for one in value if one is not None] if isinstance(value, Iterable) else [value]
     found = [one for one in listed if isinstance(one, str)]
     if len(found) == len(listed):
         return found

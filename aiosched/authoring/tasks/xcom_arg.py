@@ -217,9 +217,9 @@ class XComArg(Output, Generic[R]):
         self.operator.__exit__(kind, error, trace)
 
     def resolve(self, context: Context) -> Any:
-        """The value, from the XComs that were fetched for the task. None when the task returned nothing.
+        """The value, from the XComs that were fetched for the task. None when the task returned nothing, or was skipped.
 
-        For a mapped task a list in index order, without the indexes that have no value. Raises AioschedError
+        So is a key of one with several outputs. For a mapped task a list in index order, without the indexes that have no value. Raises AioschedError
         when a named key was not pushed.
         """
         texts, is_list = self._texts(context)
@@ -227,7 +227,7 @@ class XComArg(Output, Generic[R]):
             return [read_xcom(text) for text in texts]
         if texts:
             return read_xcom(texts[0])
-        if self.key == RETURN_VALUE:
+        if self.key == RETURN_VALUE or getattr(self.operator, "multiple_outputs", False):
             return None
         raise AioschedError(
             f"Task {self.operator.task_id!r} pushed no XCom with the key {self.key!r}. "
