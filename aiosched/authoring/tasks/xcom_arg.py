@@ -61,7 +61,11 @@ class Output(Unknown, Dependable):
 
     @abstractmethod
     def resolve(self, context: Context) -> Any:
-        """The value, from the XComs that were fetched for the task."""
+        """The value, from the XComs that were fetched for the task. None when the task returned none.
+
+        A key of a task with several outputs is None, too. For a mapped task a list in index order, without the indexes
+        that have no value. Raises AioschedError when another key was not pushed.
+        """
 
     def check_reader(self, reader: Task) -> None:
         """Raise DagError if it cannot be an argument of `reader`."""
