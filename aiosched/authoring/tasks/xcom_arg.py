@@ -61,11 +61,7 @@ class Output(Unknown, Dependable):
 
     @abstractmethod
     def resolve(self, context: Context) -> Any:
-        """The value, from the XComs that were fetched for the task. None when the task returned none.
-
-        A key of a task with several outputs is None, too. For a mapped task a list in index order, without the indexes
-        that have no value. Raises AioschedError when another key was not pushed.
-        """
+        """The value, from the XComs that were fetched for the task."""
 
     def check_reader(self, reader: Task) -> None:
         """Raise DagError if it cannot be an argument of `reader`."""
@@ -221,10 +217,10 @@ class XComArg(Output, Generic[R]):
         self.operator.__exit__(kind, error, trace)
 
     def resolve(self, context: Context) -> Any:
-        """The value, from the XComs that were fetched for the task. None when the task returned nothing, or was skipped.
+        """The value, from the XComs that were fetched for the task. None when the task returned nothing.
 
-        So is a key of one with several outputs. For a mapped task a list in index order, without the indexes that have no value. Raises AioschedError
-        when a named key was not pushed.
+        A key of a task with several outputs is None, too. For a mapped task a list in index order, without the indexes
+        that have no value. Raises AioschedError when another key was not pushed.
         """
         texts, is_list = self._texts(context)
         if is_list:
