@@ -160,7 +160,7 @@ class _Database:
         for line in _FILE.read_text(encoding="utf-8").splitlines()[1:]:
             model, name, columns = line.split("\t")
             table = sa.Table(name, self.registry.metadata, *map(_column, columns.split()))
-            kind = _OWN.get(model) or type(model, (_ROWS.get(model, Row),), {})
+            kind = _OWN.get(model) or type(model, (_ROWS.get(model, Row),), {"__tablename__": name})
             synonyms = {"execution_date": orm.synonym("logical_date")} if "logical_date" in table.c else {}
             self.registry.map_imperatively(kind, table, properties=synonyms)
             self.classes[model] = kind

@@ -135,6 +135,17 @@ def test_variables_are_changed_by_tests() -> None:
         Variable.update("a", 1)
 
 
+def test_the_engine_is_that_of_the_sessions() -> None:
+    from airflow import settings  # type: ignore[import-not-found]
+
+    with open_session() as session:
+        session.add(names().Variable("a", "1"))
+        assert session.query(names().Variable).one().get_val() == "1"
+    with settings.engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT key, val FROM variable").all() == [("a", "1")]
+    settings.engine.dispose()
+
+
 def test_merge_conn_keeps_what_is_there() -> None:
     from airflow.utils import db
 
@@ -230,6 +241,7 @@ def test_other_tables_have_rows_and_wrong_columns_are_named() -> None:
         assert session.get(names().DagModel, "d").is_paused is False
         assert session.query(DagBundleModel).count() == 1
         assert [one.event for one in session.query(names().Log)] == ["trigger"]
+    assert (names().Pool.__tablename__, names().ImportError.__table__.name) == ("slot_pool", "import_error")
     with pytest.raises(TypeError, match="DagTag has no column 'nme'; it has name, dag_id"):
         names().DagTag(nme="x")
 

@@ -58,6 +58,8 @@ class WithColumns(type):
     def __getattr__(cls, name: str) -> Any:
         if name == "__row_class__" and is_test():
             return provided("row_class")(cls.__name__)
+        if name in {"__table__", "__tablename__"} and is_test():
+            return getattr(cls.__row_class__, name)
         if name == "__clause_element__" and is_test():  # SQLAlchemy's name for what a class stands for in a query
             return cls.__row_class__.__mapper__.__clause_element__
         if name.startswith("_"):

@@ -65,9 +65,14 @@ class NoSession:
 
 
 class NoEngine:
-    """`settings.engine`, which tests replace; it connects to nothing."""
+    """`settings.engine`, which tests replace; it connects to nothing but the database of a test."""
 
-    begin = connect = execute = raw_connection = NoSession._refuse
+    def __getattr__(self, name: str) -> Any:
+        if is_test():
+            return getattr(provided("session_of_tests")().get_bind(), name)
+        if name not in {"begin", "connect", "execute", "raw_connection"}:
+            raise AttributeError(f"There is no engine here, and so no attribute {name!r} of it.")
+        return functools.partial(NoSession._refuse, self)
 
     def dispose(self) -> None:
         """Nothing is open."""

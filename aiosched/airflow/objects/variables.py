@@ -18,6 +18,14 @@ class Variable(variables.Variable):
     def __init__(self, key: str | None = None, val: Any = None, description: str | None = None, **_: Any) -> None:
         self.key, self.val, self.description = key, val, description
 
+    def get_val(self) -> Any:
+        """The value of this object."""
+        return self.val
+
+    def set_val(self, value: Any) -> None:
+        """Change the value of this object."""
+        self.val = value
+
     @staticmethod
     def set(
         key: str, value: Any, description: str | None = None, serialize_json: bool = False, session: object = None
