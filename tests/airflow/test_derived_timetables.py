@@ -76,3 +76,16 @@ dag = DAG("d", schedule=plain, start_date=START)
     )
 
     assert isinstance(one_dag(tmp_path, code).timetable, CronDataIntervalTimetable)
+
+
+def test_the_condition_of_a_timetable_of_assets_has_airflows_name(tmp_path: Path) -> None:
+    lines = [
+        "from airflow import DAG",
+        "from airflow.sdk import Asset",
+        "from airflow.timetables.simple import AssetTriggeredTimetable",
+        "with DAG('d', schedule=AssetTriggeredTimetable(Asset('a') | Asset('b'))) as dag: ...",
+    ]
+    dag = one_dag(tmp_path, "\n".join(lines))
+
+    assert dag.timetable.asset_condition == dag.timetable.condition
+    assert str(dag.timetable.asset_condition) == dag.timetable.summary

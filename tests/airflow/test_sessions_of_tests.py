@@ -169,6 +169,7 @@ def test_pools() -> None:
 def test_runs_and_instances_are_rows(tmp_path: Path) -> None:
     DagRun, TaskInstance, XCom = names().DagRun, names().TaskInstance, names().XCom
     dag = dag_with(tmp_path, "return {'n': 1}")
+    dag.sync_to_db()
     run = dag.create_dagrun(run_id="r", conf={"a": [1]})
     with open_session() as session:
         found = session.query(DagRun).filter(DagRun.dag_id == "d", DagRun.execution_date.isnot(None)).one()
