@@ -14,6 +14,7 @@ import functools
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -186,8 +187,16 @@ def _set_up(connection: Any, _: object) -> None:
     connection.execute("PRAGMA synchronous = OFF")
 
 
-@functools.cache
+_one_at_a_time: Final = threading.Lock()  # threads of a test may open its first sessions
+
+
 def _database() -> _Database:
+    with _one_at_a_time:
+        return _made()
+
+
+@functools.cache
+def _made() -> _Database:
     return _Database()
 
 

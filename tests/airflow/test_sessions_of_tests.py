@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,30 @@ def test_the_engine_is_that_of_the_sessions() -> None:
     with settings.engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT key, val FROM variable").all() == [("a", "1")]
     settings.engine.dispose()
+
+
+def test_threads_may_open_the_first_sessions(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from threading import Barrier\n"
+        "from airflow.models import Variable\n"
+        "from airflow.utils.session import create_session\n"
+        "together = Barrier(8)\n"
+        "def add(number):\n"
+        "    together.wait()\n"
+        "    with create_session() as session:\n"
+        "        session.add(Variable(key=str(number), val='x'))\n"
+        "def test_one():\n"
+        "    with ThreadPoolExecutor(8) as pool:\n"
+        "        list(pool.map(add, range(8)))\n"
+        "    with create_session() as session:\n"
+        "        assert session.query(Variable).count() == 8\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_one.py"]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_merge_conn_keeps_what_is_there() -> None:
