@@ -220,6 +220,10 @@ provide("aiosched.executors.dag_test", "run_dag_test")  # for DAG.test
 provide("aiosched.testing.airflow_dag_bag", "DagBag")  # for tests of Airflow projects
 provide("aiosched.testing.airflow_dag_bag", "FileLoadStat")
 provide("aiosched.testing.airflow_runs", "TestedInstance")
+provide("aiosched.testing.airflow_database", "empty_database")  # for sessions of tests
+provide("aiosched.testing.airflow_database", "row_class")
+provide("aiosched.testing.airflow_database", "services_of_tests")
+provide("aiosched.testing.airflow_database", "session_of_tests")
 provide("aiosched.testing.airflow_runs", "create_dagrun")  # for DAG.create_dagrun
 provide("aiosched.testing.airflow_runs", "run_task")  # for BaseOperator.run
 provide("aiosched.web.embedded", "web_app")  # for Scheduler.web_app

@@ -46,8 +46,3 @@ def provided(function: str) -> Callable[..., Any]:
     """The function of a room above the caller's, as the root has registered it with `provide`."""
     found: Callable[..., Any] = getattr(import_module(_providers[function]), function)
     return found
-
-
-def is_provided(function: str) -> bool:
-    """Whether a room has registered it: the root does for all that every process may call."""
-    return function in _providers

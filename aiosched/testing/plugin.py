@@ -34,12 +34,11 @@ def pytest_load_initial_conftests() -> None:
     Where they say nothing, an Airflow that is installed answers: the tests may be those of another project.
     """
     from aiosched.airflow.finder import install
+    from aiosched.airflow.objects.sessions import of_tests
     from aiosched.authoring.runtime.lookups import answering
-    from aiosched.lazy import provide
 
     install(_airflow_mode)
-    for function in ("empty_database", "row_class", "services_of_tests", "session_of_tests"):
-        provide(_DATABASE, function)  # nowhere else is there a session
+    of_tests.set()
     answering(_answer).__enter__()  # to the end of the tests, which import DAG files themselves
 
 

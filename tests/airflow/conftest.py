@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from aiosched import lazy
 from aiosched.airflow.finder import install
+from aiosched.airflow.objects import sessions
 from tests.airflow.airflow_builders import clean_imports
 
 
@@ -23,6 +23,8 @@ def airflow_answered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def production(monkeypatch: pytest.MonkeyPatch) -> None:
+def production() -> Iterator[None]:
     """As where no pytest runs: nobody has a session."""
-    monkeypatch.delitem(lazy._providers, "session_of_tests")
+    sessions.of_tests.clear()
+    yield
+    sessions.of_tests.set()

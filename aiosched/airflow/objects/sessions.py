@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from threading import Event
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 from aiosched.authoring.base.building import collector, running
 from aiosched.errors import Refused
-from aiosched.lazy import is_provided, provided
+from aiosched.lazy import provided
 from aiosched.signatures import signature_of
 
 P = ParamSpec("P")
@@ -22,9 +23,12 @@ R = TypeVar("R")
 NEW_SESSION: Final[Any] = None  # the default of a parameter `session`
 
 
+of_tests: Final = Event()  # set where pytest runs
+
+
 def is_test() -> bool:
     """Whether the code of a test or of a fixture runs here: no task, and no DAG file that aiosched reads."""
-    return is_provided("session_of_tests") and running.get() is None and collector.get() is None
+    return of_tests.is_set() and running.get() is None and collector.get() is None
 
 
 class NoSession:
