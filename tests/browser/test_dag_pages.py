@@ -228,7 +228,7 @@ async def test_the_list_of_dags_counts_down_to_the_next_run_and_triggers(service
     await form.get_by_label("Run id").fill("from-the-list")
     await form.get_by_role("button", name="Trigger", exact=True).click()
     await expect(row.get_by_role("link", name=re.compile("^Run of hourly: success, ")).first).to_be_visible()
-    await expect(row).to_contain_text(re.compile(r"\d m?s / \d"))  # p50 and p95
+    await expect(row).to_contain_text(re.compile(r"\d\sm?s / \d"))  # p50 and p95
 
 
 async def test_the_calendar_leads_to_the_runs_of_a_day_and_the_grid_is_filtered(tab: Tab) -> None:

@@ -275,7 +275,7 @@ async def test_every_file_tells_how_its_parsing_went(service: Service, tab: Tab)
 
     row = page.get_by_role("row").filter(has_text="stages.py")
     await expect(row).to_contain_text("parsed")
-    await expect(row).to_contain_text(re.compile(r"\d m?s"))
+    await expect(row).to_contain_text(re.compile(r"\d\sm?s"))
     await tab.check_access()
     await tab.picture("files")
     await page.get_by_role("button", name="with errors").click()

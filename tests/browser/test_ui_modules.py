@@ -426,3 +426,38 @@ async def test_rows_of_a_grid_are_found_by_the_name_shown_and_by_the_id(tab: Tab
     )
 
     assert [[row["id"] for row in each] for each in found] == [["g", "g.load"], ["g", "g.load"], []]
+
+
+async def test_durations_have_no_empty_units_and_stay_on_one_line(tab: Tab) -> None:
+    seconds = [0.0012, 6, 6.04, 6.25, 9.97, 12.4, 59.6, 60, 252, 3599.7, 3600, 5400, 86_400, 97_200, -90]
+    told = await ask(tab, "time.js", "duration", [[one] for one in seconds])
+    words = ["1 ms", "6 s", "6 s", "6.3 s", "10 s", "12 s", "1 m", "1 m", "4 m 12 s", "1 h", "1 h", "1 h 30 m"]
+    assert [one.replace("\u00a0", " ") for one in told] == [*words, "1 d", "1 d 3 h", "-1 m 30 s"]
+    assert told[8] == "4\u00a0m 12\u00a0s"  # may break between the parts only
+
+
+async def test_the_lines_of_an_axis_stand_at_round_instants(tab: Tab) -> None:
+    def ms(text: str) -> float:
+        return datetime.fromisoformat(f"2026-11-{text}+00:00").timestamp() * 1000
+
+    asked = [
+        ("20T16:13:07", "21T01:13:07", 6, "20T18:00:00 20T20:00:00 20T22:00:00 21T00:00:00"),
+        ("20T22:23:56.4", "20T22:23:57.6", 7, "20T22:23:57"),
+        ("20T22:23:50", "20T22:25:50", 6, "20T22:24:00 20T22:24:30 20T22:25:00 20T22:25:30"),
+        ("18T05:00:00", "20T05:00:00", 2, "19T00:00:00 20T00:00:00"),
+        ("20T05:00:00", "20T05:00:00", 6, "20T05:00:00"),
+    ]
+    told = await ask(tab, "time.js", "roundInstants", [[ms(low), ms(high), most] for low, high, most, _ in asked])
+    assert told == [[ms(one) for one in words.split()] for *_, words in asked]
+
+
+async def test_offsets_on_an_axis_are_as_long_as_its_step_needs(tab: Tab) -> None:
+    told = await ask(tab, "time.js", "lengthAtStep", [[0.005, 0.005], [1.02, 0.01], [10.5, 0.5], [60, 30], [6, 2]])
+    assert [one.replace("\u00a0", " ") for one in told] == ["5 ms", "1.02 s", "10.5 s", "1 m", "6 s"]
+
+
+async def test_runs_took_the_same_time_only_if_it_reads_the_same(tab: Tab) -> None:
+    asked = [[0.011, 0.018], [0.011, 0.0112], [60, 75], [0, 12], [120, 30]]
+    told = await ask(tab, "../pages/run/compare.js", "changeWords", asked)
+    words = ["7 ms longer, 64 %", "the same", "15 s longer, 25 %", "12 s longer", "1 m 30 s shorter, 75 %"]
+    assert [one.replace("\u00a0", " ") for one in told] == words

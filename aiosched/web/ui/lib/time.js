@@ -68,18 +68,46 @@ export function startOfDay(day, after = 0) {
 export const zoneName = () => (zone.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
 /**
- * `4 m 12 s`, `310 ms`, `2 d 3 h`; "" for null.
+ * Whole units in words, without those that are 0; a number and its unit stay on one line.
+ * @param {[number: number, unit: string][]} parts
+ */
+const units = (parts) =>
+  parts
+    .filter(([number], i) => number || i === 0)
+    .map(([number, unit]) => `${number}\u00a0${unit}`)
+    .join(" ");
+
+/**
+ * `4 m 12 s`, `310 ms`, `6 s`, `2 d 3 h`, `1 d`; "" for null.
  * @param {number | null | undefined} seconds
  */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "";
-  const s = Math.abs(seconds);
   const sign = seconds < 0 ? "-" : "";
-  if (s < 0.9995) return `${sign}${Math.round(s * 1000)} ms`;
-  if (s < 60) return `${sign}${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
-  if (s < 3600) return `${sign}${Math.floor(s / 60)} m ${Math.floor(s % 60)} s`;
-  if (s < 86400) return `${sign}${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} m`;
-  return `${sign}${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  return sign + lengthOf(Math.abs(seconds));
+}
+
+/** @param {number} s at least 0 */
+function lengthOf(s) {
+  if (s < 0.9995) return units([[Math.round(s * 1000), "ms"]]);
+  if (s < 9.95) return units([[Math.round(s * 10) / 10, "s"]]);
+  const whole = Math.round(s);
+  if (whole < 60) return units([[whole, "s"]]);
+  const [m, h, d] = [whole / 60, whole / 3600, whole / 86_400].map(Math.floor);
+  if (!h)
+    return units([
+      [m, "m"],
+      [whole % 60, "s"],
+    ]);
+  if (!d)
+    return units([
+      [h, "h"],
+      [m % 60, "m"],
+    ]);
+  return units([
+    [d, "d"],
+    [h % 24, "h"],
+  ]);
 }
 
 /**
@@ -91,7 +119,7 @@ export const secondsBetween = (from, to) =>
   from ? ((to ? Date.parse(to) : now.value) - Date.parse(from)) / 1000 : null;
 
 /**
- * `3 m ago`, `in 12 s`.
+ * `3 m 5 s ago`, `in 12 s`.
  * @param {string | null | undefined} value
  */
 export function relative(value) {
@@ -99,4 +127,41 @@ export function relative(value) {
   const seconds = (Date.parse(value) - now.value) / 1000;
   const text = duration(Math.max(Math.abs(Math.round(seconds)), 1));
   return seconds > 0 ? `in ${text}` : `${text} ago`;
+}
+
+/** Steps of seconds that people count in. */
+export const STEPS = [
+  ...[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30],
+  ...[60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200],
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500].map((days) => days * 86_400),
+];
+
+/**
+ * A number of seconds as long as a step needs it: `5 ms`, `1.02 s`, `1 m 30 s`.
+ * @param {number} seconds
+ * @param {number} step in seconds
+ */
+export const lengthAtStep = (seconds, step) =>
+  seconds < 1 || step >= 1 ? duration(seconds) : units([[Number(seconds.toFixed(3)), "s"]]);
+
+/** How far the selected zone is ahead of UTC at a time; both in ms. @param {number} time */
+const ahead = (time) => (zone.value === "utc" ? 0 : -new Date(time).getTimezoneOffset() * 60_000);
+
+/**
+ * Round instants for an axis: at most `most` between two times, all in ms, at steps that people count in (`STEPS`),
+ * which begin at midnight of the selected zone.
+ * @param {number} from
+ * @param {number} to
+ * @param {number} most
+ * @param {number} [least] the shortest step, in ms
+ */
+export function roundInstants(from, to, most, least = 1000) {
+  const step =
+    STEPS.map((seconds) => seconds * 1000).find((ms) => ms >= least && (to - from) / ms <= most) ?? to - from;
+  const first = Math.ceil((from + ahead(from)) / step);
+  const count = Math.floor((to + ahead(to)) / step) - first + 1;
+  return Array.from({ length: Math.max(count, 0) }, (_, i) => {
+    const shown = (first + i) * step;
+    return shown - ahead(shown - ahead(shown));
+  });
 }

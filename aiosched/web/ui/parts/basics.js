@@ -25,15 +25,16 @@ export function State({ name, bare = false, count }) {
 }
 
 /**
- * A timestamp in the selected zone, with the relative time as tooltip; with `ago` the other way round.
- * @param {{ at: string | null | undefined, ago?: boolean, none?: string }} props
+ * A timestamp in the selected zone, with the relative time as tooltip; with `ago` the other way round; `ms`:
+ * with milliseconds.
+ * @param {{ at: string | null | undefined, ago?: boolean, ms?: boolean, none?: string }} props
  */
-export function When({ at, ago = false, none = "–" }) {
+export function When({ at, ago = false, ms = false, none = "–" }) {
   if (!at) return html`<span class="faint">${none}</span>`;
   const exact = `${instant(at)} ${zoneName()}`;
   return html`
     <time class="tabular nowrap" datetime=${at} title=${ago ? exact : `${exact} · ${relative(at)}`}>
-      ${ago ? relative(at) : instant(at)}
+      ${ago ? relative(at) : instant(at, { ms })}
     </time>
   `;
 }

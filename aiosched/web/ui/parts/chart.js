@@ -2,8 +2,8 @@
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import uPlot from "../vendor/uplot.js";
 import { theme } from "../lib/theme.js";
-import { duration, instant, zone } from "../lib/time.js";
-import { Legend, NUMBERS, SECONDS } from "./legend.js";
+import { STEPS, duration, instant, roundInstants, zone } from "../lib/time.js";
+import { Legend, NUMBERS } from "./legend.js";
 
 const DAY = 86_400; // seconds
 
@@ -106,13 +106,14 @@ function optionsOf(lines, { seconds, gaps, words, isLong, onPlace }) {
       {
         ...axis,
         size: 28,
-        space: isLong ? 90 : 50,
+        splits: (u, at, low, high) =>
+          roundInstants(low * 1000, high * 1000, u.width / (isLong ? 110 : 80)).map((ms) => ms / 1000),
         values: (u, values) => values.map((v) => timeOf(v, isLong)),
       },
       {
         ...axis,
         size: 56,
-        incrs: seconds ? SECONDS : NUMBERS,
+        incrs: seconds ? STEPS : NUMBERS,
         values: (u, values) => values.map((v) => shown(u, v)),
       },
     ],

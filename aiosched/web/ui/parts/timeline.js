@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path, query, setQuery } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
-import { duration, instant, now, secondsBetween, zone } from "../lib/time.js";
+import { duration, instant, now, roundInstants, secondsBetween, zone } from "../lib/time.js";
 import { Card, Empty, Link, Shown } from "./basics.js";
 
 /** @type {Record<string, string>} */
@@ -116,9 +116,8 @@ function Lanes({ data, from, to }) {
     `;
   /** @param {number} time */
   const share = (time) => Math.max(0, Math.min(100, ((time - from) / (to - from)) * 100));
-  const step = (to - from) / 6;
   const utc = zone.value;
-  const ticks = Array.from({ length: 6 }, (_, i) => from + i * step);
+  const ticks = roundInstants(from, to - (to - from) / 12, 6); // the last one has room for its words
   return html`
     <div class="timeline" key=${utc}>
       <${Axis} times=${ticks} share=${share} />

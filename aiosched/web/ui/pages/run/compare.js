@@ -1,7 +1,7 @@
 // A run beside another one of its DAG: durations and states of tasks, the conf, and the version.
 import { html } from "../../lib/html.js";
 import { readable } from "../../lib/json.js";
-import { runTitle } from "../../lib/names.js";
+import { numeral, runTitle } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
 import { path, query, setQuery } from "../../lib/router.js";
 import { byState } from "../../lib/states.js";
@@ -126,10 +126,10 @@ const columnsOf = (run) => [
       <//>
     `,
   },
-  { head: "Before", cell: (task) => html`<${States} counts=${task.before} />` },
-  { head: "This run", cell: (task) => html`<${States} counts=${task.after} />` },
-  { head: "Before", right: true, cell: (task) => html`<${Duration} seconds=${task.seconds_before} />` },
-  { head: "This run", right: true, cell: (task) => html`<${Duration} seconds=${task.seconds_after} />` },
+  { head: "State before", cell: (task) => html`<${States} counts=${task.before} />` },
+  { head: "State in this run", cell: (task) => html`<${States} counts=${task.after} />` },
+  { head: "Duration before", right: true, cell: (task) => html`<${Duration} seconds=${task.seconds_before} />` },
+  { head: "Duration in this run", right: true, cell: (task) => html`<${Duration} seconds=${task.seconds_after} />` },
   {
     head: "Change",
     right: true,
@@ -152,19 +152,20 @@ function States({ counts }) {
 }
 
 /**
- * How much longer or shorter, in words and percent.
- * @param {{ before: number | null, after: number | null }} props
+ * How much longer or shorter, in words and percent; "the same" if the two durations read the same.
+ * @param {number} before in seconds
+ * @param {number} after in seconds
  */
+export function changeWords(before, after) {
+  if (duration(before) === duration(after)) return "the same";
+  const by = after - before;
+  const percent = before > 0 ? `, ${numeral(Math.abs(Math.round((by / before) * 100)))} %` : "";
+  return `${duration(Math.abs(by))} ${by > 0 ? "longer" : "shorter"}${percent}`;
+}
+
+/** @param {{ before: number | null, after: number | null }} props */
 function Change({ before, after }) {
   if (before === null || after === null) return html`<span class="faint">–</span>`;
-  const by = after - before;
-  if (Math.abs(by) < 0.05) return html`<span class="faint">the same</span>`;
-  const percent = before > 0 ? `, ${Math.abs(Math.round((by / before) * 100))} %` : "";
-  const long = by > 1 && by > before * 0.25;
-  return html`
-    <span class=${long ? "late nowrap" : "soft nowrap"}>
-      ${duration(Math.abs(by))} ${by > 0 ? "longer" : "shorter"}
-      ${percent}
-    </span>
-  `;
+  const isLong = after - before > 1 && after > before * 1.25;
+  return html`<span class=${isLong ? "late nowrap" : "soft nowrap"}>${changeWords(before, after)}</span>`;
 }

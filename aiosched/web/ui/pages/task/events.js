@@ -10,7 +10,7 @@ export function Events({ base, params }) {
   const found = useResource(`${base}/events`, params, { kinds: ["task", "command"] });
   /** @type {Column<Api["HistoryEvent"]>[]} */
   const columns = [
-    { head: "Time", cell: (e) => html`<${When} at=${e.at} />` },
+    { head: "Time", cell: (e) => html`<${When} at=${e.at} ms />` },
     { head: "Try", right: true, cell: (e) => e.try_number ?? "" },
     { head: "Event", cell: (e) => (e.state ? html`<${State} name=${e.state} />` : e.words) },
     { head: "By", cell: (e) => e.by ?? "" },

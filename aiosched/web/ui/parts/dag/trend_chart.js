@@ -2,9 +2,9 @@
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import uPlot from "../../vendor/uplot.js";
 import { theme } from "../../lib/theme.js";
-import { duration, instant, zone } from "../../lib/time.js";
+import { STEPS, duration, instant, zone } from "../../lib/time.js";
 import { colours } from "../canvas.js";
-import { Legend, NUMBERS, SECONDS } from "../legend.js";
+import { Legend, NUMBERS } from "../legend.js";
 
 /** @param {string} name */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -93,7 +93,7 @@ function optionsOf(dates, series, { count, onPlace }, width) {
       {
         ...axis,
         size: 64,
-        incrs: count ? NUMBERS : SECONDS,
+        incrs: count ? NUMBERS : STEPS,
         values: (u, values) => values.map((v) => shown(u, v)),
       },
     ],

@@ -1,6 +1,6 @@
 // Draws the Gantt chart: the time axis and a bar for each segment of a try, only for the rows in view.
 import { stateOf } from "../../lib/states.js";
-import { duration, instant } from "../../lib/time.js";
+import { STEPS, instant, lengthAtStep } from "../../lib/time.js";
 import { clip } from "../canvas.js";
 import { THIN } from "./segments.js";
 
@@ -20,10 +20,6 @@ export const ROW = 22;
 export const HEAD = 26; // height of the time axis, in pixels
 export const INDENT = 12; // of what is in a group
 const BAR = 12;
-const STEPS = [
-  0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400,
-  172800, 604800,
-]; // seconds between grid lines
 
 /**
  * @param {CanvasRenderingContext2D} on
@@ -114,10 +110,12 @@ function paintTimes(on, { width, colours, span, step, x }) {
   on.font = `10.5px ${colours.sans}`;
   on.fillStyle = colours.faint;
   on.textAlign = "left";
-  /** @param {number} seconds */
-  const since = (seconds) => (step < 1 ? seconds.toFixed(1) + " s" : duration(seconds).replace(/\.0 s/, " s"));
   for (let time = span.from, n = 0; time <= span.to; time += step * 1000, n++) {
     if (x(time) >= width - 60) continue;
-    on.fillText(n === 0 ? instant(new Date(time)).slice(11) : `+${since(n * step)}`, x(time) + 3, 10);
+    on.fillText(
+      n === 0 ? instant(new Date(time)).slice(11) : `+${lengthAtStep(n * step, step)}`,
+      x(time) + 3,
+      10,
+    );
   }
 }
