@@ -60,6 +60,48 @@ async def test_lists_fit_with_the_longest_names(tab: Tab, path: str) -> None:
     await tab.check_access()
 
 
+MANUAL: Final = "manual__2026-11-30T22:13:14.424952+00:00_d4ab664a"
+CHECKED: Final = {"name": "checked_orders", "check": "warn", "description": "paid " * 20, "owners": []}
+USUAL: Final = {  # what an answer has in each row, and the name that has to be read
+    "audit": (
+        "audit",
+        {"kind": "request.set_variable", "object": MANUAL, "dag_id": "troubled" * 4},
+        "request.set_variable",
+    ),
+    "import-errors?tab=files": (
+        "files",
+        {"file": "mapped_failing.py", "dag_ids": ["one_of_many"] * 12},
+        "mapped_failing.py",
+    ),
+    "assets": ("assets", CHECKED, "checked_orders"),
+}
+# Of the elements with just that text: whether they have one line, and all of it is seen.
+_WHOLE: Final = """(found) => found.map((one) => {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    const cell = one.closest("td").getBoundingClientRect();
+    const lines = new Set([...range.getClientRects()].map((each) => Math.round(each.top)));
+    return lines.size === 1 && one.scrollWidth <= one.clientWidth && range.getBoundingClientRect().right <= cell.right;
+})"""
+
+
+@pytest.mark.parametrize("path", USUAL)
+async def test_names_of_a_usual_length_are_neither_broken_nor_cut(tab: Tab, path: str) -> None:
+    resource, change, name = USUAL[path]
+
+    async def usual(route: Route) -> None:
+        response = await route.fetch()
+        rows = [row | change for row in (await response.json())["items"][:1]]
+        await route.fulfill(response=response, json={"items": rows, "next_cursor": None})
+
+    page = await tab.open("/settings", width=1440)
+    await page.route(f"**/api/v1/{resource}?*", usual)
+    await page.goto(f"{tab.url}/{path}")
+    found = page.locator("tbody").get_by_text(name, exact=True)
+    await expect(found.first).to_be_visible()
+    assert await found.evaluate_all(_WHOLE) == [True]
+
+
 async def test_fourteen_dags_are_seen_at_once_and_their_name_and_actions_stay(tab: Tab) -> None:
     page = await tab.open("/settings", width=1440)
     await page.route("**/api/v1/dags?*", many_long)

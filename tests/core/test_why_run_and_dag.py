@@ -191,6 +191,7 @@ class TestDags:
         said = ask_dag({"is_timed": False, "schedule": None}, next_run=None)
 
         assert said.summary == "has never run: it has no schedule: it runs only when it is triggered"
+        assert only(said).verdict is Verdict.WAIT  # nothing is wrong with it
         assert said.commands == ("aiosched dags trigger sales",)
 
     @pytest.mark.parametrize(

@@ -160,12 +160,12 @@ def _schedule_gates(facts: DagFacts, reason: str | None) -> list[Gate]:
     elif facts.condition is None and not facts.is_timed:
         if allows(status, RunType.MANUAL):
             can_be = not (status.is_stale or status.has_import_errors)
-            how = ": it runs only when it is triggered"
+            verdict, how = Verdict.WAIT, ": it runs only when it is triggered"
             commands = (command_line("dags trigger", status.dag_id),) if can_be else ()
         else:
-            how, commands = ", and its allowed_run_types leave out 'manual'", ()
+            verdict, how, commands = Verdict.NEVER, ", and its allowed_run_types leave out 'manual'", ()
         detail = f"it has no schedule{how}"
-        found.append(Gate(name="schedule", verdict=Verdict.NEVER, detail=detail, commands=commands))
+        found.append(Gate(name="schedule", verdict=verdict, detail=detail, commands=commands))
     elif facts.is_timed:
         what = f"schedule {facts.schedule}" if facts.schedule else "schedule"
         if status.next_run is None:

@@ -37,10 +37,18 @@ const FIELDS = [
   },
 ];
 
+/** @typedef {Api["AssetResource"]} Asset */
+/** @type {Column<Asset>} */
+const GROUP = { head: "Group", width: 100, least: 1000, cell: (a) => html`<${Group} of=${a} />` };
+/** @type {Column<Asset>} */
+const OWNERS = { head: "Owners", width: 100, least: 1000, cell: (a) => a.owners.join(", ") };
+
 function AssetList() {
-  /** @type {List<Api["AssetResource"]>} */
+  /** @type {List<Asset>} */
   const list = useList("assets", { ...paramsOf(FIELDS), q: query.value.q }, KINDS);
-  /** @type {Column<Api["AssetResource"]>[]} */
+  /** @param {(asset: Asset) => boolean} has */
+  const some = (has) => list.items.value.some(has); // no column of nothing
+  /** @type {Column<Asset>[]} */
   const columns = [
     {
       head: "Asset",
@@ -60,13 +68,8 @@ function AssetList() {
         </span>
       `,
     },
-    { head: "Group", width: 100, least: 1000, cell: (a) => html`<${Group} of=${a} />` },
-    {
-      head: "Owners",
-      width: 100,
-      least: 1000,
-      cell: (a) => a.owners.join(", ") || html`<span class="faint">–</span>`,
-    },
+    ...(some((a) => a.group !== "asset") ? [GROUP] : []),
+    ...(some((a) => a.owners.length > 0) ? [OWNERS] : []),
     {
       head: "URI",
       cell: (a) => html`

@@ -99,7 +99,7 @@ function Answer({ why }) {
         <${Prospect} why=${why} />
         ${commands?.length > 0 && html`
           <div class="stack tight">
-            <span class="faint">Suggested fix</span>
+            <span class="faint">What you can do</span>
             ${commands.map((line) => html`
               <${Cli} line=${line} />
             `)}
