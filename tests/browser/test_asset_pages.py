@@ -183,7 +183,7 @@ async def test_what_checks_say_is_seen_on_the_page_and_in_the_list(service: Serv
         await expect(failed).to_contain_text("<img src=x onerror='window.ran=1'>")
         await expect(failed).to_contain_text("<b>where</b>")
         await expect(failed.get_by_role("link")).to_have_text(["wide · no_gaps", "warn", "fail"])
-        await expect(new).to_contain_text("nothing yet")
+        await expect(new).to_contain_text("not run")
         await expect(passed).not_to_contain_text("blocking")
         assert await page.evaluate("window.ran") is None
         await tab.looks_well("checks-of-an-asset")

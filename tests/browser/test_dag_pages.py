@@ -563,7 +563,11 @@ async def test_code_shows_what_changed_between_two_versions(service: Service, ta
     structure = page.get_by_role("list", name="Changes of the structure").get_by_role("listitem")
     await expect(structure).to_have_text(["task first removed", "task second added"])
     await tab.looks_well("code-diff")
-    await page.get_by_label("Side by side").uncheck()
+    side_by_side = page.get_by_label("Side by side")
+    await page.set_viewport_size({"width": 390, "height": 900})
+    await expect(side_by_side).not_to_be_checked()
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await side_by_side.uncheck()
     await expect(page.get_by_role("row").filter(has_text="+    EmptyOperator(task_id='second')")).to_be_visible()
     await page.goto(f"{tab.url}/dags/changing?tab=code&version=1")
     await page.get_by_text("1 run of this version").click()
@@ -657,3 +661,47 @@ async def test_a_schedule_names_its_clock_where_another_one_is_shown(browser: Br
     await expect(words).to_contain_text("every day at 07:00")
     await expect(words).not_to_contain_text("Asia/Tokyo")
     await context.close()
+
+
+async def test_in_a_window_that_becomes_narrow_the_newest_days_and_runs_are_seen(tab: Tab) -> None:
+    page = await tab.open("/dags/wide?tab=calendar", width=1920)
+    today = page.locator(".day.today")
+    await expect(today).to_be_visible()
+    await page.set_viewport_size({"width": 390, "height": 900})
+    await expect(today).to_be_in_viewport()
+
+    page = await tab.open("/dags/wide", width=1920)
+    await expect(page.get_by_role("grid")).to_have_attribute("aria-colcount", "30")
+    await page.set_viewport_size({"width": 390, "height": 900})
+    await page.wait_for_function(
+        """() => {
+            const box = document.querySelector(".gridbox");
+            return box.scrollLeft > 0 && box.scrollLeft + box.clientWidth > box.scrollWidth - 30;
+        }"""
+    )
+
+
+async def test_a_log_and_its_why_leave_room_for_the_lines(service: Service, tab: Tab) -> None:
+    await service.run("troubled", "failed", "with-room")
+    address = "/dags/troubled/runs/with-room/tasks/divide"
+    page = await tab.open(address, width=1440)
+    command = page.get_by_text("aiosched tasks logs troubled")
+    await expect(page.get_by_role("link", name="Download")).to_be_visible()
+    await expect(page.get_by_title("Jump to the next error (e)")).to_be_visible()
+    await expect(command).to_be_visible()
+    assert await page.locator(".log .bar").evaluate("(bar) => bar.clientHeight") < 60, "one row"
+
+    page = await tab.open(address, width=390)
+    await page.get_by_text("What you can do").scroll_into_view_if_needed()
+    await expect(command).to_be_hidden()
+    await page.get_by_text("What you can do").click()
+    await expect(command).to_be_visible()
+
+
+async def test_a_sentence_with_code_stays_a_sentence_in_a_notice(tab: Tab) -> None:
+    page = await tab.open("/users", width=900)
+    notice = page.locator(".notice.warn").filter(has_text="requires no login")
+    await expect(notice).to_contain_text('an administrator. Set web.auth = "password" to change that.')
+    lines = "(box) => { const range = document.createRange(); range.selectNodeContents(box.firstChild); return "
+    width = await notice.evaluate(lines + "range.getBoundingClientRect().width / box.clientWidth; }")
+    assert width > 0.8, "not a column beside others"

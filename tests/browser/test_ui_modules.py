@@ -461,3 +461,26 @@ async def test_runs_took_the_same_time_only_if_it_reads_the_same(tab: Tab) -> No
     told = await ask(tab, "../pages/run/compare.js", "changeWords", asked)
     words = ["7 ms longer, 64 %", "the same", "15 s longer, 25 %", "12 s longer", "1 m 30 s shorter, 75 %"]
     assert [one.replace("\u00a0", " ") for one in told] == words
+
+
+async def test_a_dag_without_runs_says_only_what_can_make_one(tab: Tab) -> None:
+    dags = [{"schedule": "@daily"}, {"schedule": None}, {"schedule": "@daily", "quarantine": {"failures": 2}}]
+    assert await ask(tab, "../parts/grid/tab.js", "firstRunWords", [[dag] for dag in dags]) == [
+        "Trigger one, or wait for the next scheduled run.",
+        "Trigger one: this DAG has no schedule.",
+        "None is created while the DAG is in quarantine.",
+    ]
+
+
+async def test_settings_that_are_numbers_of_something_have_their_unit(tab: Tab) -> None:
+    asked = [
+        [300, "core.x", "default seconds between two tries", "300 s"],
+        [30.0, "logs.retention_days", "days after which logs of seconds ago are removed; 0: never", "30 days"],
+        [1_048_576, "core.max_xcom_bytes", "maximum size of an XCom value as JSON", "1,048,576 bytes"],
+        [8484, "web.port", "port of the web server; seconds are not meant", "8484"],
+        ["2 GiB", "executor.memory_limit", "memory, in bytes or as '2 GiB'", "2 GiB"],
+        [None, "a.b_seconds", None, "null"],
+    ]
+    lists = [[value, {"key": key, "description": description}] for value, key, description, _ in asked]
+    told = await ask(tab, "../pages/settings.js", "valueWords", lists)
+    assert [one.replace("\u00a0", " ") for one in told] == [words for *_, words in asked]

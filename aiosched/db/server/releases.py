@@ -44,7 +44,7 @@ def what_is_missing(version: str, today: date) -> str | None:
         many = f"{len(scheduled)} rounds of" if len(scheduled) > 1 else "a round of"
         later = f"by its project's calendar {many} fixes came out since ({', '.join(map(str, scheduled))})"
     said = "; ".join(filter(None, (older, later)))
-    return f"PostgreSQL {version} lacks fixes, perhaps of vulnerabilities: {said}" if said else None
+    return f"PostgreSQL {version} lacks fixes, perhaps security fixes: {said}" if said else None
 
 
 def main() -> int:

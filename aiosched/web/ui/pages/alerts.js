@@ -90,7 +90,7 @@ function State({ alert }) {
       <//>
       ${alert.acknowledged_by && html`
         <span class="soft" title=${alert.acknowledged_by}>
-          ${nameOf(alert.acknowledged_by)} has it
+          acknowledged by ${nameOf(alert.acknowledged_by)}
         </span>
       `}
     </span>
@@ -144,7 +144,7 @@ function Actions({ alert, setOpen }) {
       aria-label=${`${words}: ${alert.text}`}
       onClick=${() => setOpen([action, alert])}
     >
-      ${words}
+      ${words} …
     </button>
   `;
   return html`

@@ -1,17 +1,34 @@
 // Settings of the web server process, by section; secrets are hidden.
 import { classes, html } from "../lib/html.js";
 import { mayEverywhere } from "../lib/api.js";
+import { numeral } from "../lib/names.js";
 import { useResource } from "../lib/resources.js";
 import { query } from "../lib/router.js";
 import { Card, Empty, Page, Shown, Tag } from "../parts/basics.js";
 import { FilterField } from "../parts/facts.js";
 
-/** @param {unknown} value */
-const shown = (value) =>
+/**
+ * A value with its unit, if it is a number of something: `300 s`, `1,048,576 bytes`.
+ * @param {unknown} value
+ * @param {Pick<Api["Setting"], "key" | "description">} setting
+ */
+export function valueWords(value, { key, description }) {
+  if (typeof value !== "number") return typeof value === "string" ? value : JSON.stringify(value);
+  const [clause] = (description ?? "").split(";");
+  const unit =
+    /\b(seconds|hours|days|bytes)\b/.exec(clause)?.[1] ?? /_(seconds|hours|days|bytes)$/.exec(key)?.[1];
+  return unit ? `${numeral(value)}\u00a0${unit === "seconds" ? "s" : unit}` : String(value);
+}
+
+/**
+ * @param {unknown} value
+ * @param {Api["Setting"]} setting
+ */
+const shown = (value, setting) =>
   value === null || value === undefined || value === "" ? html`
     <span class="faint">not set</span>
   ` : html`
-    <code>${typeof value === "string" ? value : JSON.stringify(value)}</code>
+    <code>${valueWords(value, setting)}</code>
   `;
 
 /**
@@ -91,8 +108,8 @@ function Setting({ one }) {
         <p class="faint">${one.description}</p>
       </dt>
       <dd>
-        ${shown(one.value)}
-        ${changed && html`<p class="faint">default ${shown(one.default)}</p>`}
+        ${shown(one.value, one)}
+        ${changed && html`<p class="faint">default ${shown(one.default, one)}</p>`}
       </dd>
     </div>
   `;

@@ -1,5 +1,5 @@
 // Changes of a text, line by line: beneath each other or side by side.
-import { classes, html, useMemo, useState } from "../lib/html.js";
+import { classes, html, useEffect, useMemo, useState } from "../lib/html.js";
 import { pairsOf, rowsOf } from "../lib/lines.js";
 
 /** @typedef {import("../lib/lines.js").Row} Row */
@@ -64,6 +64,12 @@ const WIDE = "(min-width: 1100px)"; // a window that has room for two texts
  */
 export function Diff({ text, choose = true }) {
   const [besides, setBesides] = useState(choose && matchMedia(WIDE).matches);
+  useEffect(() => {
+    const wide = matchMedia(WIDE);
+    const turn = () => setBesides(choose && wide.matches);
+    wide.addEventListener("change", turn);
+    return () => wide.removeEventListener("change", turn);
+  }, [choose]);
   const rows = useMemo(() => rowsOf(text), [text]);
   return html`
     ${choose && html`

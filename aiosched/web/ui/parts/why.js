@@ -98,12 +98,14 @@ function Answer({ why }) {
         `}
         <${Prospect} why=${why} />
         ${commands?.length > 0 && html`
-          <div class="stack tight">
-            <span class="faint">What you can do</span>
-            ${commands.map((line) => html`
-              <${Cli} line=${line} />
-            `)}
-          </div>
+          <details class="folded" open=${!matchMedia("(max-width: 640px)").matches}>
+            <summary>What you can do</summary>
+            <div class="stack tight">
+              ${commands.map((line) => html`
+                <${Cli} line=${line} />
+              `)}
+            </div>
+          </details>
         `}
       </div>
     <//>

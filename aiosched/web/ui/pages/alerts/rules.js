@@ -1,5 +1,5 @@
 // The alert rules: create, change, pause, test and delete them.
-import { html, useState } from "../../lib/html.js";
+import { classes, html, useState } from "../../lib/html.js";
 import { at, mayEverywhere, patch, post } from "../../lib/api.js";
 import { useResource } from "../../lib/resources.js";
 import { Card, Empty, Failure, Loading, Tag } from "../../parts/basics.js";
@@ -96,8 +96,12 @@ const columnsOf = (setOpen) => [
 function Actions({ rule, setOpen }) {
   /** @param {string} action @param {string} words */
   const button = (action, words) => html`
-    <button class="button small" aria-label=${`${words} ${rule.name}`} onClick=${() => setOpen([action, rule])}>
-      ${words}
+    <button
+      class=${classes("button small", action === "delete" && "danger")}
+      aria-label=${`${words} ${rule.name}`}
+      onClick=${() => setOpen([action, rule])}
+    >
+      ${words} …
     </button>
   `;
   return html`

@@ -39,7 +39,7 @@ export function AssetPage({ asset }) {
           <${Allowed}>
             ${found.data.value.producers.slice(0, 3).map((/** @type {string} */ dag) => html`
               <button key=${dag} class="button primary" onClick=${() => setMade(dag)}>
-                Materialise by ${dag} …
+                Run ${dag} …
               </button>
             `)}
             <button class="button" onClick=${() => setOpen(true)}>

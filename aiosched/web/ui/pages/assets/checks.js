@@ -42,7 +42,7 @@ export function Checks({ asset }) {
   `;
 }
 
-const NOTHING = html`<span class="faint">nothing yet</span>`;
+const NOTHING = html`<span class="faint">not run</span>`;
 /** @type {Column<Check>[]} */
 const COLUMNS = [
   {
@@ -60,7 +60,7 @@ const COLUMNS = [
       </span>
     `,
   },
-  { head: "Says", cell: ({ last }) => (last ? html`<${CheckTag} status=${last.status} />` : NOTHING) },
+  { head: "Result", cell: ({ last }) => (last ? html`<${CheckTag} status=${last.status} />` : NOTHING) },
   { head: "When", cell: ({ last }) => html`<${When} at=${last?.checked_at} ago none="never" />` },
   { head: "Message", cell: ({ last }) => last && html`<${Message} of=${last} />` },
   { head: "Newest results", cell: (c) => html`<${Newest} check=${c} />` },

@@ -110,7 +110,7 @@ const columnsOf = (run, open) => [
     head: "Pool",
     cell: (t) => (t.group ? "" : html`<${Link} to=${`/pools?pool=${encodeURIComponent(t.pool)}`}>${t.pool}<//>`),
   },
-  { head: "", cell: (t) => (t.group ? "" : html`<${Reason} task=${t} />`) },
+  { head: "Reason", cell: (t) => (t.group ? "" : html`<${Reason} task=${t} />`) },
 ];
 
 /** @param {{ row: Row, run: Api["RunDetails"], open: string | undefined }} props */

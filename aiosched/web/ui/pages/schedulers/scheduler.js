@@ -1,7 +1,7 @@
 // One scheduler: its properties, load and performance.
 import { html } from "../../lib/html.js";
 import { quantile } from "../../lib/figures.js";
-import { counted } from "../../lib/names.js";
+import { counted, numeral } from "../../lib/names.js";
 import { duration } from "../../lib/time.js";
 import { Card, Facts, State, Tag, When } from "../../parts/basics.js";
 import { Parts } from "../../parts/facts.js";
@@ -123,7 +123,7 @@ function Load({ figures: f }) {
         ["Task instances", f.tasks && html`<${Instances} tasks=${f.tasks} />`],
         [
           "Waiting for a slot",
-          f.waiting && (waiting.map(([pool, n]) => `${n} for ${pool}`).join(", ") || none()),
+          f.waiting && (waiting.map(([pool, n]) => `${numeral(n)} in pool ${pool}`).join(", ") || none()),
         ],
         ["Oldest queued", f.oldest_queued_seconds && duration(f.oldest_queued_seconds)],
         ["Open slots", open.join("; ")],

@@ -25,7 +25,7 @@ export function Users() {
   return html`
     <${Page} title="Users and tokens">
       ${me.value?.login === "none" && html`
-        <${Notice}>
+        <${Notice} kind="warn">
           This server requires no login: everyone who can reach it is an administrator. Set${" "}
           <code>web.auth = "password"</code> to change that.
         <//>

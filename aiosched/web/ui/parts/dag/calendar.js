@@ -95,8 +95,12 @@ function Year({ year, days }) {
   /** @type {Ref<HTMLElement>} */
   const box = useRef(null);
   useEffect(() => {
-    const now = /** @type {HTMLElement | null} */ (box.current.querySelector(".today"));
-    if (now) box.current.scrollLeft = now.offsetLeft - box.current.clientWidth * 0.75;
+    const observer = new ResizeObserver(([{ target }]) => {
+      const now = /** @type {HTMLElement | null} */ (target.querySelector(".today"));
+      if (now) target.scrollLeft = now.offsetLeft - target.clientWidth * 0.75;
+    });
+    observer.observe(box.current);
+    return () => observer.disconnect();
   }, [year]);
   return html`
     <div class="stack">

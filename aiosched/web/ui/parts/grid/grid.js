@@ -38,6 +38,17 @@ export function Grid({ dagId, grid, startedAt }) {
   useLayoutEffect(() => {
     box.current.scrollLeft = box.current.scrollWidth;
   }, [grid.runs.length]); // scroll to the newest runs
+  useEffect(() => {
+    let width = box.current.clientWidth;
+    const observer = new ResizeObserver(([{ target }]) => {
+      if (target.clientWidth === width) return;
+      width = target.clientWidth;
+      if (place) bringIntoView(box.current, left, place);
+      else target.scrollLeft = target.scrollWidth;
+    });
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, [left, place?.row, place?.column]);
   useKey(
     "Arrow keys",
     "move in the grid, with Shift to select more; Enter opens, Space folds, c clears",

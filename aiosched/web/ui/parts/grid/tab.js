@@ -1,5 +1,6 @@
 // The grid tab of a DAG: filters, and the empty state.
 import { html, useMemo } from "../../lib/html.js";
+import { scheduleWords } from "../../lib/cron.js";
 import { query, setQuery } from "../../lib/router.js";
 import { RUN_STATES, RUN_TYPES, runTypeWords, stateOf } from "../../lib/states.js";
 import { Empty, Failure, Loading } from "../basics.js";
@@ -11,8 +12,8 @@ import { Grid } from "./grid.js";
 
 const LIMITS = [30, 100, 365];
 
-/** @param {{ dagId: string }} props */
-export function GridTab({ dagId }) {
+/** @param {{ dagId: string, dag: Api["DagDetails"] }} props */
+export function GridTab({ dagId, dag }) {
   const { limit = "30", state, type, before } = query.value;
   const startedAt = useMemo(() => performance.now(), [dagId, limit, state, type, before]);
   const grid = useGrid(dagId, { limit, state, run_type: type, cursor: before });
@@ -27,7 +28,7 @@ export function GridTab({ dagId }) {
           <${Loading} lines=${8} />
         `
       ) : data.runs.length === 0 ? html`
-        <${NoRun} dagId=${dagId} filtered=${state || type} />
+        <${NoRun} dag=${dag} filtered=${state || type} />
       ` : html`
         <${Grid} dagId=${dagId} grid=${data} startedAt=${startedAt} />
       `}
@@ -104,12 +105,19 @@ function Choice({ words, value, options, onChange }) {
   `;
 }
 
-/** @param {{ dagId: string, filtered: boolean }} props */
-function NoRun({ dagId, filtered }) {
+/** What makes the first run of a DAG, in words. @param {Pick<Api["DagDetails"], "quarantine" | "schedule">} dag */
+export function firstRunWords({ quarantine, schedule }) {
+  if (quarantine) return "None is created while the DAG is in quarantine.";
+  if (scheduleWords(schedule).words === "manual") return "Trigger one: this DAG has no schedule.";
+  return "Trigger one, or wait for the next scheduled run.";
+}
+
+/** @param {{ dag: Api["DagDetails"], filtered: boolean }} props */
+function NoRun({ dag, filtered }) {
   if (filtered) return html`<${Empty} title="No matching runs">Try a different filter.<//>`;
   return html`
-    <${Empty} title="No runs yet" command=${commandLine("dags trigger", [dagId])}>
-      Trigger one, or wait for the next scheduled run.
+    <${Empty} title="No runs yet" command=${dag.quarantine ? null : commandLine("dags trigger", [dag.dag_id])}>
+      ${firstRunWords(dag)}
     <//>
   `;
 }
