@@ -406,7 +406,7 @@ class KubernetesSettings(_Section):
         default=300.0, gt=0, description="seconds after which a pod that has not started is given up"
     )
     startup_error_timeout: float = Field(
-        default=60.0, ge=0, description="the same, in seconds, if its image cannot be pulled or its configuration is wrong"
+        default=60.0, ge=0, description="the same in seconds if its image cannot be pulled or its settings are wrong"
     )
 
 
@@ -419,7 +419,9 @@ class ParsingSettings(_Section):
         "connections, and for at most 1 % of a core",
     )
     reparse_interval: float = Field(
-        default=300.0, ge=0, description="the same, in seconds, for other files; 0: an unchanged file is never parsed again"
+        default=300.0,
+        ge=0,
+        description="the same in seconds for other files; 0: an unchanged file is never parsed again",
     )
     refresh_interval: float = Field(
         default=300.0,
