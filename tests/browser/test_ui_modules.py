@@ -473,13 +473,13 @@ async def test_a_dag_without_runs_says_only_what_can_make_one(tab: Tab) -> None:
 
 
 async def test_settings_that_are_numbers_of_something_have_their_unit(tab: Tab) -> None:
-    asked = [
-        [300, "core.x", "default seconds between two tries", "300 s"],
-        [30.0, "logs.retention_days", "days after which logs of seconds ago are removed; 0: never", "30 days"],
-        [1_048_576, "core.max_xcom_bytes", "maximum size of an XCom value as JSON", "1,048,576 bytes"],
-        [8484, "web.port", "port of the web server; seconds are not meant", "8484"],
-        ["2 GiB", "executor.memory_limit", "memory, in bytes or as '2 GiB'", "2 GiB"],
-        [None, "a.b_seconds", None, "null"],
+    asked: list[tuple[Any, str, str | None, str]] = [
+        (300, "core.x", "default seconds between two tries", "300 s"),
+        (30.0, "logs.retention_days", "days after which logs of seconds ago are removed; 0: never", "30 days"),
+        (1_048_576, "core.max_xcom_bytes", "maximum size of an XCom value as JSON", "1,048,576 bytes"),
+        (8484, "web.port", "port of the web server; seconds are not meant", "8484"),
+        ("2 GiB", "executor.memory_limit", "memory, in bytes or as '2 GiB'", "2 GiB"),
+        (None, "a.b_seconds", None, "null"),
     ]
     lists = [[value, {"key": key, "description": description}] for value, key, description, _ in asked]
     told = await ask(tab, "../pages/settings.js", "valueWords", lists)
