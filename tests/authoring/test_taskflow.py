@@ -208,6 +208,18 @@ async def test_a_key_of_several_outputs_is_none_when_their_task_pushed_nothing(o
     assert (await run_task(dag.task("use")))[0] is None
 
 
+async def test_a_key_that_is_none_of_several_outputs_is_an_error() -> None:
+    @task(multiple_outputs=True)
+    def several() -> dict[str, int]:
+        return {"other": 1}
+
+    with DAG("d") as dag:
+        use(several()["key"])
+
+    with pytest.raises(AioschedError, match="pushed no XCom with the key 'key'"):
+        await run_task(dag.task("use"), xcoms={("several", "return_value"): {-1: {"other": 1}}})
+
+
 async def test_the_current_context_is_that_of_the_running_task() -> None:
     @task
     def work() -> Any:

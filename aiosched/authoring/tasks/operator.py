@@ -374,7 +374,7 @@ class BaseOperator(Templater, Dependable, metaclass=OperatorMeta):
             return ()
         sources = [source for output in iter_outputs(arguments) for source in output.sources]
         sources += length_sources(self, [source.operator for source in sources])
-        refs = dict.fromkeys(source.ref_of(self, map_index) for source in sources)
+        refs = dict.fromkeys(ref for source in sources for ref in source.refs_of(self, map_index))
         refs.update(dict.fromkeys(template_references(arguments, self, map_index)))
         return tuple(refs)
 

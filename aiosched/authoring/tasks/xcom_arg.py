@@ -184,16 +184,17 @@ class XComArg(Output, Generic[R]):
     def map_input(self) -> MapInput:
         return TaskOutput(self.operator.task_id)
 
-    @property
-    def ref(self) -> XComRef:
-        """The stored values of all map indexes."""
-        return XComRef(self.operator.task_id, self.key)
+    def refs_of(self, reader: Task, map_index: int) -> Sequence[XComRef]:
+        """The stored values that instance `map_index` of `reader` reads, first those that it is about.
 
-    def ref_of(self, reader: Task, map_index: int) -> XComRef:
-        """The stored values that instance `map_index` of `reader` reads."""
-        if map_index >= 0 and reads_own_index(self.operator, reader):
-            return XComRef(self.operator.task_id, self.key, map_index)
-        return self.ref
+        Of one of several outputs also what was returned as a whole: without it the task pushed nothing.
+        """
+        is_a_part = self.key != RETURN_VALUE and getattr(self.operator, "multiple_outputs", False)
+        index = (map_index,) if map_index >= 0 and reads_own_index(self.operator, reader) else ()
+        return [
+            XComRef(self.operator.task_id, key, *index)
+            for key in ([self.key, RETURN_VALUE] if is_a_part else [self.key])
+        ]
 
     def as_setup(self) -> Self:
         """Mark the task as a setup."""
@@ -219,15 +220,18 @@ class XComArg(Output, Generic[R]):
     def resolve(self, context: Context) -> Any:
         """The value, from the XComs that were fetched for the task. None when the task returned nothing.
 
-        A key of a task with several outputs is None, too. For a mapped task a list in index order, without the indexes
-        that have no value. Raises AioschedError when another key was not pushed.
+        So is each of several outputs then, as in Airflow. For a mapped task a list in index order, without the indexes
+        that have no value. Raises AioschedError when a named key was not pushed.
         """
         texts, is_list = self._texts(context)
         if is_list:
             return [read_xcom(text) for text in texts]
         if texts:
             return read_xcom(texts[0])
-        if self.key == RETURN_VALUE or getattr(self.operator, "multiple_outputs", False):
+        if self.key == RETURN_VALUE:
+            return None
+        _, *whole = self.refs_of(context["task"], context["ti"].map_index)
+        if whole and not context["ti"].texts_of(whole[0]):
             return None
         raise AioschedError(
             f"Task {self.operator.task_id!r} pushed no XCom with the key {self.key!r}. "
@@ -250,7 +254,7 @@ class XComArg(Output, Generic[R]):
     def _texts(self, context: Context) -> tuple[list[str], bool]:
         """The stored values that the running task reads, as JSON texts; and whether the value is a list of them."""
         ti = context["ti"]
-        pairs = ti.texts_of(self.ref_of(context["task"], ti.map_index))
+        pairs = ti.texts_of(self.refs_of(context["task"], ti.map_index)[0])
         if not is_mapped(self.operator) and not any(map_index >= 0 for map_index, _ in pairs):
             return [text for _, text in pairs], False
         indexes = indexes_read(self.operator, context)
