@@ -255,21 +255,36 @@ async def test_a_forked_child_that_returns_from_the_task_does_not_become_a_secon
     assert len(reports.final) == 2
 
 
-@pytest.mark.parametrize("end", ["return 1", "await asyncio.sleep(60)", "raise ValueError", "raise SystemExit"])
+@pytest.mark.parametrize(
+    "fork",
+    [
+        *(
+            pytest.param(f"if os.fork() == 0: {end}", id=end)
+            for end in ("return 1", "await asyncio.sleep(60)", "raise ValueError", "raise SystemExit")
+        ),
+        pytest.param("await (await asyncio.create_subprocess_exec('true')).wait()", id="a program"),
+        pytest.param("await (await asyncio.create_subprocess_shell('true')).wait()", id="a shell"),
+        pytest.param("subprocess.run(['true'], preexec_fn=lambda: None)", id="a function before a program"),
+    ],
+)
 async def test_a_child_that_an_async_task_forks_does_nothing_of_the_others(
-    start_local: StartLocal, dags_folder: Path, tmp_path: Path, reports: Reports, end: str
+    start_local: StartLocal, dags_folder: Path, tmp_path: Path, reports: Reports, fork: str
 ) -> None:
     steps = tmp_path / "steps"
     body = f"""
     async def forks():
         await asyncio.sleep(0.05)
-        if os.fork() == 0:
-            {end}
+        {fork}
+    def step():
+        with open({str(steps)!r}, "a") as file:
+            file.write(f"{{os.getpid()}}\\n")
     async def beside():
-        for _ in range(20):
-            with open({str(steps)!r}, "a") as file:
-                file.write(f"{{os.getpid()}}\\n")
-            await asyncio.sleep(0.01)
+        try:
+            for _ in range(20):
+                step()
+                await asyncio.sleep(0.01)
+        finally:
+            step()
     task(forks), task(beside)
     """
     write_dag(dags_folder, body)
@@ -281,7 +296,7 @@ async def test_a_child_that_an_async_task_forks_does_nothing_of_the_others(
     assert [(await reports.of(one)).outcome for one in (forks, beside)] == [Outcome.SUCCESS] * 2
     assert len(reports.final) == 2
     pids = steps.read_text().split()
-    assert (len(pids), len(set(pids))) == (20, 1)
+    assert (len(pids), len(set(pids))) == (21, 1)
 
 
 @pytest.mark.parametrize(

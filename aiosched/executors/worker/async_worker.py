@@ -87,6 +87,7 @@ class AsyncWorker(asyncio.Protocol):
         self._state = SharedProcessState(parts, self._log_of)
         dags.after_import = self._state.state.accept_imports
         self._reader = FrameReader()
+        self._left_behind: list[object] = []  # in a forked child: what its parent runs
         self._running: dict[AttemptKey, tuple[asyncio.Task[None], Execution]] = {}
         self._began: dict[AttemptKey, float] = {}  # the same, oldest first; in leftovers.boot_time
         self._tidying: set[asyncio.Task[None]] = set()  # their attempts have ended, but not their leftover processes
@@ -262,11 +263,14 @@ class AsyncWorker(asyncio.Protocol):
     def let_go(self, descriptor: int) -> None:
         """In a child that a task has forked: it ends where it would go on as this worker, and run others' attempts.
 
-        The descriptor is that of the socket, which the loop would not close here.
+        So does one that becomes another program, until then. The coroutines are kept: one that is dropped runs what its
+        `finally` says. The descriptor is that of the socket, which the loop would not close here.
         """
         os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), descriptor, inheritable=False)
         for task, _ in self._running.values():
-            cast("DrivenCoroutine[None]", task.get_coro()).inner = _end_child()
+            coroutine = cast("DrivenCoroutine[None]", task.get_coro())
+            self._left_behind.append(coroutine.inner)
+            coroutine.inner = _end_child()
         self._loop.call_soon(os._exit, 0)
 
     def _cancel(self, key: AttemptKey) -> None:
