@@ -39,14 +39,15 @@ export function Grid({ dagId, grid, startedAt }) {
     box.current.scrollLeft = box.current.scrollWidth;
   }, [grid.runs.length]); // scroll to the newest runs
   useEffect(() => {
-    let width = box.current.clientWidth;
-    const observer = new ResizeObserver(([{ target }]) => {
-      if (target.clientWidth === width) return;
-      width = target.clientWidth;
-      if (place) bringIntoView(box.current, left, place);
-      else target.scrollLeft = target.scrollWidth;
+    const shown = box.current; // which is no longer there when the page has gone on
+    let width = shown.clientWidth;
+    const observer = new ResizeObserver(() => {
+      if (shown.clientWidth === width) return;
+      width = shown.clientWidth;
+      if (place) bringIntoView(shown, left, place);
+      else shown.scrollLeft = shown.scrollWidth;
     });
-    observer.observe(box.current);
+    observer.observe(shown);
     return () => observer.disconnect();
   }, [left, place?.row, place?.column]);
   useKey(
