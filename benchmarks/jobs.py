@@ -88,7 +88,7 @@ async def rerun_what_failed(hand: Hand) -> None:
 
 
 async def what_fills_the_pool(hand: Hand) -> None:
-    item = hand.page.get_by_role("listitem").filter(has_text="pool warehouse: all 4 slots are occupied")
+    item = hand.page.get_by_role("listitem").filter(has_text="pool 'warehouse': all 4 slots are occupied")
     await hand.click(item.get_by_role("link", name="View pool"))
     await hand.sees("Slots held by DAG: warehouse_sync 4", hand.page.get_by_role("region", name="Pool warehouse"))
 

@@ -335,6 +335,7 @@ async def tab(service: Service, browser: Browser) -> AsyncIterator[Tab]:
     context = await browser.new_context()
     tab = Tab(await context.new_page(), service.url)
     yield tab
+    await tab.page.unroute_all(behavior="wait")  # else an answer that a test still reads is gone
     await context.close()
     wrong = [one for one in tab.wrong if not any(part in one for part in tab.expected)]
     assert not wrong, "\n".join(wrong)
