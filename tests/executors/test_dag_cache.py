@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import shutil
 import sys
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosched.authoring.dag.sources import digest_of, finder, source_hash
+from aiosched.authoring.dag.sources import digest_of, finder, put_on_path, source_hash
 from aiosched.bundles.places import CodePlaces
 from aiosched.config import Settings
 from aiosched.core.creation.upcoming import NO_RUN
@@ -143,6 +144,32 @@ def test_a_file_that_is_not_as_the_scheduler_says_is_looked_at_again_now_and_the
     assert loaded(dags, a_run("of a folder that is ahead")) is first
     put(tmp_path, "WORD = 2")
     assert word(loaded(dags, a_run("of a folder that is ahead"))) == 2
+
+
+def test_a_module_that_is_searched_while_its_folder_is_put_on_the_path_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a trigger's module is, on the loop, while a thread begins to import the DAG file of the trigger beside it."""
+    (tmp_path / "words.py").write_text("WORD = 'one'")
+    monkeypatch.setattr(sys, "meta_path", [each for each in sys.meta_path if each is not finder])  # a new process
+    FileDags(tmp_path)
+
+    class SlowFolder:
+        def find_spec(self, name: str, target: object = None) -> None:
+            finder.watch(tmp_path)
+            put_on_path([str(tmp_path)])
+
+    def hook(entry: str) -> SlowFolder:
+        if entry != "slow":
+            raise ImportError
+        return SlowFolder()
+
+    monkeypatch.setattr(sys, "path_hooks", [hook, *sys.path_hooks])
+    monkeypatch.setattr(sys, "path", ["slow", *sys.path])
+    importlib.import_module("words")
+    monkeypatch.undo()
+
+    assert finder.knows("words")
 
 
 @pytest.mark.slow(but_first=True)

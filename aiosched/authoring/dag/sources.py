@@ -170,6 +170,10 @@ class SourceFinder:
         prefix = str(root.absolute()) + os.sep
         if prefix not in self._roots:
             self._roots = (*self._roots, prefix)
+        self.install()
+
+    def install(self) -> None:
+        """Be asked for modules. Before threads import: a search that has begun without it may find one untracked."""
         if self not in sys.meta_path:
             places = [i for i, finder in enumerate(sys.meta_path) if finder is PathFinder]
             sys.meta_path.insert(places[0] if places else len(sys.meta_path), self)

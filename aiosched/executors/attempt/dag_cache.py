@@ -161,6 +161,7 @@ class FileDags:
         owns_process: bool = False,
     ) -> None:
         finder.tracks_others |= owns_process
+        finder.install()
         if defaults is not None:
             use_defaults(defaults)
         install(defaults_in_use().airflow)
