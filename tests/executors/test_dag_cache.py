@@ -355,6 +355,36 @@ def test_files_of_a_version_are_never_checked_and_have_the_hash_that_parsing_fou
     assert dag._source_hash == source_hash(content)
 
 
+REPLACED = "import sys\nclass Words:\n    WORD = {word!r}\n{more}sys.modules[__name__] = Words()\n"
+NOT_PLAIN = {
+    "an object in place of the module": REPLACED,
+    "an object that has every attribute": REPLACED.replace("{more}", "    def __getattr__(self, name): return self\n"),
+    "an object that answers with errors": REPLACED.replace(
+        "{more}", "    def __getattr__(self, name): raise KeyError\n"
+    ),
+    "a module without a spec": REPLACED.replace(
+        "Words()", "type(sys)('words'); sys.modules[__name__].WORD = Words.WORD"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_PLAIN)
+def test_a_module_is_replaced_whatever_it_has_put_in_its_place(tmp_path: Path, kind: str) -> None:
+    imports = "import words\nWORD = words.WORD\n"
+    dags = FileDags(places=CodePlaces({"": str(tmp_path / "now")}, {"team": str(tmp_path / "team")}))
+    versions = [tmp_path / "team" / word for word in ("one", "two")]
+    for folder in (tmp_path / "now", *versions):
+        folder.mkdir(parents=True)
+        (folder / "words.py").write_text(NOT_PLAIN[kind].format(word=folder.name, more=""))
+        put(folder, imports)
+
+    seen = [word(loaded(dags, bundled(version))) for version in ("one", "two", "one")]
+    assert seen == ["one", "two", "one"], "versions"
+    assert word(loaded(dags, a_run("1", "words.py"))) == "now"
+    (tmp_path / "now" / "words.py").write_text(NOT_PLAIN[kind].format(word="later", more=""))
+    assert word(loaded(dags, a_run("2", "words.py"))) == "later"
+
+
 def test_a_version_that_is_not_here_is_fetched_or_the_reason_is_given(tmp_path: Path) -> None:
     dags = FileDags(places=CodePlaces({}, {"team": str(tmp_path / "team")}))
     with pytest.raises(DagUnavailable, match="version one of team is not on this machine"):

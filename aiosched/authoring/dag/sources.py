@@ -303,7 +303,7 @@ class SourceFinder:
         modules = {}
         for name, spec in self._modules.items():
             module = sys.modules.get(name)
-            if module is not None and getattr(module, "__spec__", None) is spec:
+            if module is not None and _is_of(module, spec):
                 modules[name] = sys.modules.pop(name)
         inside = str(root.absolute()) + os.sep
         path = [entry for entry in sys.path if (entry + os.sep).startswith(inside)]
@@ -381,6 +381,15 @@ def _kept_code(path: str, key: bytes, source: str) -> CodeType | None:
     return code if isinstance(code, CodeType) and code.co_filename == source else None
 
 
+def _is_of(module: object, spec: ModuleSpec) -> bool:
+    """Whether it is the module of this spec, or what that has put in its place: any object, without a spec."""
+    try:
+        found = getattr(module, "__spec__", None)
+    except Exception:  # of an object that makes its attributes
+        return True
+    return found is spec or not isinstance(found, ModuleSpec)
+
+
 def _is_being_imported(spec: ModuleSpec) -> bool:
     return bool(getattr(spec, "_initializing", False))  # as Python's import asks before it waits for another thread
 
@@ -392,9 +401,9 @@ def _unload(modules: Mapping[str, ModuleSpec]) -> tuple[dict[str, ModuleSpec], d
         module = sys.modules.get(name)
         if module is None:
             known[name] = spec  # found, and about to be imported; or that failed
-        elif getattr(module, "__spec__", None) is spec and _is_being_imported(spec):
+        elif _is_of(module, spec) and _is_being_imported(spec):
             known[name] = outdated[name] = spec
-        elif getattr(module, "__spec__", None) is spec:
+        elif _is_of(module, spec):
             del sys.modules[name]
     return known, outdated
 
