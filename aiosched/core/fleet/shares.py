@@ -59,9 +59,10 @@ class Shares:
 
     def with_free_ones(self) -> tuple[Shares, dict[int, int]]:
         """The shares once the free partitions are taken, and who takes each."""
-        totals, takers = self.totals(), dict[int, int]()
-        if totals:
-            for partition in _heaviest_first((p for p, owner in self.owners.items() if owner is None), self):
+        takers = dict[int, int]()
+        free = [partition for partition, owner in self.owners.items() if owner is None]
+        if free and (totals := self.totals()):
+            for partition in _heaviest_first(free, self):
                 taker = min(totals, key=totals.__getitem__)
                 takers[partition] = taker
                 totals[taker] += self.weight(partition)
@@ -128,6 +129,8 @@ def gives(
     `joining` are the schedulers that joined less than `JOINING` seconds ago. `settled_for` is for how many seconds no
     partition has changed hands. `staying` are partitions of `me` that cannot leave now.
     """
+    if len(shares.living) < 2:
+        return []
     if moves := for_joining(shares, joining, staying):
         return _of(me, moves)
     totals = shares.totals()

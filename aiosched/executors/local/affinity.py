@@ -52,11 +52,6 @@ class HasLine(HasFiles, Protocol):
 Lined = TypeVar("Lined", bound=HasLine)
 
 
-def file_of(attempt: Attempt) -> FileKey:
-    """The DAG file that an attempt needs."""
-    return code_file(attempt.run)
-
-
 def code_file(run: RunInfo) -> FileKey:
     """The DAG file that attempts of a run need."""
     return run.file, run.source_hash, run.bundle_version, run.team
@@ -119,7 +114,7 @@ def match(
     for position, attempt in enumerate(itertools.islice(backlog, look_ahead)):
         if attempt.key in but:
             continue
-        file = file_of(attempt)
+        file = code_file(attempt.run)
         for worker in range(len(idle) - 1, -1, -1):
             if file in idle[worker].files:
                 return worker, position
@@ -133,7 +128,7 @@ def behind(workers: Iterable[Lined], attempt: Attempt, times: FileTimes, *, free
     It is the shortest line among its team's workers with its file, or among all of these if no worker is `free`, if the
     expected wait is within the limit. An idle worker with the file is better than any line.
     """
-    file = file_of(attempt)
+    file = code_file(attempt.run)
     patience = times.patience(file)
     best, rank = None, (True, LONGEST_LINE)
     for worker in workers:

@@ -22,7 +22,6 @@ from aiosched.executors.local.affinity import (
     behind,
     choose_for_import,
     code_file,
-    file_of,
     match,
 )
 from aiosched.executors.local.warming import Warming
@@ -225,7 +224,7 @@ class AttemptQueue:
         self._left(link, 1)
         self._throughput.ended(self._loop.time())
         if ended is not None:
-            self._times.observe(file_of(attempt), ended.took - ended.imported, ended.imported)
+            self._times.observe(code_file(attempt.run), ended.took - ended.imported, ended.imported)
 
     def idle(self, link: WorkerLink) -> None:
         """A worker has become idle."""
@@ -272,7 +271,7 @@ class AttemptQueue:
         for link in self._links.values():
             waited = link.waited(now)
             if waited:
-                patience = self._times.patience(file_of(next(reversed(link.attempts.values()))))
+                patience = self._times.patience(code_file(next(reversed(link.attempts.values())).run))
                 if waited >= patience and (free or now - link.head_since >= patience):
                     slow.append(link)
         for link in reversed(slow):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo
-from aiosched.executors.local.affinity import FileKey, code_file, file_of
+from aiosched.executors.local.affinity import FileKey, code_file
 from aiosched.executors.local.worker_link import WorkerLink
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Warming:
 
     def hold(self, attempt: Attempt) -> bool:
         """Keep an attempt whose file is being imported; returns whether it is kept."""
-        file = file_of(attempt)
+        file = code_file(attempt.run)
         self._waiting.pop(file, None)  # its turn has not come: the attempt imports it
         under_way = self._under_way.get(file)
         if under_way is None or not under_way.holds:

@@ -14,7 +14,7 @@ import msgspec
 
 from aiosched.bundles.places import NEWEST, CodeKey
 from aiosched.core.values.messages import Attempt, AttemptKey, RunInfo, XComPairs
-from aiosched.executors.local.affinity import FileKey, code_file, file_of
+from aiosched.executors.local.affinity import FileKey, code_file
 from aiosched.executors.worker.claim_pipe import ClaimPipe
 from aiosched.executors.worker.loop_heartbeat import LoopHeartbeat
 from aiosched.executors.worker.protocol import (
@@ -123,7 +123,7 @@ class WorkerLink(asyncio.Protocol):
         if not self.attempts:
             self.head_since = self._loop.time()
         self.attempts[attempt.key] = attempt
-        file = file_of(attempt)
+        file = code_file(attempt.run)
         self.files.add(file)
         self.due.pop(file, None)
         if not self._waiting and self._transport is not None:
