@@ -65,6 +65,31 @@ def did_you_mean(name: str, possible: Iterable[str], *, most: int = 3) -> str:
     return f" Did you mean {', '.join(matches)}?" if matches else ""
 
 
+_TOLD = 3  # errors of a group in its text
+_LOOKED_AT = 100
+
+
+def text_of(error: BaseException) -> str:
+    """Its text; that of an exception group also names the first errors in it, whose number says nothing.
+
+    Raises whatever the code of its class raises.
+    """
+    text = str(error)
+    if not isinstance(error, BaseExceptionGroup):
+        return text
+    waiting, found = list[BaseException]([error]), list[str]()
+    for _ in range(_LOOKED_AT):
+        if not waiting or len(found) > _TOLD:
+            break
+        if isinstance(each := waiting.pop(), BaseExceptionGroup):
+            waiting.extend(reversed(each.exceptions))
+        else:
+            name: str = type.__getattribute__(type(each), "__name__")
+            found.append(f"{name}: {inner}" if (inner := str(each)) else name)
+    rest = ["…"] if waiting or len(found) > _TOLD else []
+    return f"{text}: {'; '.join(found[:_TOLD] + rest)}"
+
+
 class AioschedError(Exception):
     """Base of all errors here; `exit_code` is the exit code of the command line."""
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from aiosched.authoring.base.unknown import explained
 from aiosched.authoring.dag.sources import OWN
-from aiosched.errors import DagError
+from aiosched.errors import DagError, text_of
 from aiosched.parsing.code_frame import code_frame
 from aiosched.parsing.result import MAX_TRACEBACK, FileError, one_line, shortened
 
@@ -62,7 +62,7 @@ def _message(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.msg:
         return str(error.msg)
     with contextlib.suppress(Exception):
-        if text := str(error):
+        if text := text_of(error):
             return text if isinstance(error, DagError) else explained(text)
     return f"{type(error).__name__} without a message"
 

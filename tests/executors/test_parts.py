@@ -210,6 +210,17 @@ class Unprintable(Exception):
         raise RuntimeError
 
 
+def group(text: str, *errors: Exception) -> Exception:
+    return ExceptionGroup(text, list(errors))
+
+
+def nested(depth: int) -> Exception:
+    error: Exception = ValueError("at the bottom")
+    for number in range(depth):
+        error = group(str(number + 1), error)
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
@@ -219,6 +230,13 @@ class Unprintable(Exception):
         (SkipTask("why"), "why"),
         (SkipTask(), "SkipTask"),
         (Unprintable(), "Unprintable: <its text cannot be read: __str__ raised>"),
+        (group("two", ValueError("a"), KeyError()), "ExceptionGroup: two (2 sub-exceptions): ValueError: a; KeyError"),
+        (
+            group("deep", group("in", ValueError("a")), *map(ValueError, "bcd")),
+            "ExceptionGroup: deep (4 sub-exceptions): ValueError: a; ValueError: b; ValueError: c; …",
+        ),
+        (nested(5_000), "ExceptionGroup: 5000 (1 sub-exception): …"),
+        (group("bad", Unprintable()), "ExceptionGroup: <its text cannot be read: __str__ raised>"),
         (ValueError("\x1b[1;32mgreen\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07"), "ValueError: green link"),
     ],
 )

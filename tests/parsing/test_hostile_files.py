@@ -45,6 +45,7 @@ FILES: dict[str, str | bytes] = {
         import threading
         raise Odd(threading.Lock())
     """,
+    "group.py": "raise ExceptionGroup('many', [ValueError('a'), ExceptionGroup('deep', [KeyError('b')])])",
     "syntax.py": "def f(:\n    pass",
     "latin.py": b"# aiosched dag\nname = '\xe9'\n",
     "nul.py": b"# aiosched dag\nraise ValueError('a\\x00b \\ud800')\n",
@@ -159,6 +160,7 @@ def error_of(outcome: ParsedFile) -> FileError:
         ("memory.py", "MemoryError", r"more than 512 MiB of memory.*parsing\.max_memory_bytes", 1),
         ("many_small.py", "MemoryError", r"more than 512 MiB of memory", 1),
         ("unpicklable.py", "Odd", r"Odd without a message", 11),
+        ("group.py", "ExceptionGroup", r"^many \(2 sub-exceptions\): ValueError: a; KeyError: 'b'$", 1),
         ("syntax.py", "SyntaxError", r"invalid syntax", 1),
         ("latin.py", "SyntaxError", r"utf-8", None),
         ("nul.py", "ValueError", r"^a\\x00b \\ud800$", 2),

@@ -13,7 +13,7 @@ import msgspec
 from aiosched.core.values.masking import secrets
 from aiosched.core.values.messages import Outcome, Report, XComValue
 from aiosched.core.values.texts import storable, without_escapes
-from aiosched.errors import TaskSignal
+from aiosched.errors import TaskSignal, text_of
 
 _OURS: Final = str(Path(__file__).resolve().parents[2])
 _LONGEST_REASON: Final = 500  # characters
@@ -32,10 +32,10 @@ def presentable(error: BaseException) -> BaseException:
 
 
 def reason_of(error: BaseException) -> str:
-    """One line such as `ValueError: bad`; only the message for a TaskSignal. Without secrets and colours."""
+    """One line such as `ValueError: bad`, see `text_of`; only that for a TaskSignal. Without secrets and colours."""
     error = presentable(error)
     try:
-        text = secrets.redact(without_escapes(str(error)))
+        text = secrets.redact(without_escapes(text_of(error)))
     except BaseException:  # user code can raise anything
         text = "<its text cannot be read: __str__ raised>"
     text = " ".join(storable(text[: 2 * _LONGEST_REASON]).split())
