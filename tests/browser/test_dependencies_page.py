@@ -54,7 +54,7 @@ async def test_assets_are_filtered_by_freshness_and_name_their_last_producer(ser
     await service.run("link_load", "success", "fresh-asset")
     page = await tab.open("/assets?freshness=fresh", width=1440)
 
-    await expect(page.get_by_role("row").filter(has_text="stock")).to_contain_text("fresh expected by")
+    await expect(page.get_by_role("row").filter(has_text="stock")).to_contain_text("fresh expected in")
     await expect(page.get_by_role("link", name="report", exact=True)).to_have_count(0)
     await page.get_by_role("link", name="stock").click()
     await expect(page.get_by_role("link", name="link_load · fresh-asset · load").first).to_be_visible()

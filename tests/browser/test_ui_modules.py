@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -412,6 +412,21 @@ async def test_a_name_that_is_shown_stands_beside_its_id_unless_it_is_a_part_of_
     given = {"task_id": "g.load", "task_display_name": "Load it", "map_index": 2}
     shown = await ask(tab, "names.js", "shownTask", [[given], [given | {"task_display_name": None, "map_index": -1}]])
     assert shown == ["Load it[2]", "g.load"]
+
+
+async def test_a_run_is_named_by_its_date_unless_people_chose_its_id(tab: Tab) -> None:
+    year = datetime.now(UTC).year
+    shown = {
+        f"scheduled__{year}-11-26T23:00:00+00:00": "26 Nov, 23:00",
+        f"asset_triggered__{year}-01-02T03:04:05.678901+00:00_0f3c9a02": "2 Jan, 03:04:05",
+        "manual__1999-12-31T00:00:00+00:00": "31 Dec 1999, 00:00",
+    }
+    chosen = [
+        "load", "poll__tenant", "scheduled__2026-11-26", f"my scheduled__{year}-11-26T23:00:00+00:00", "",
+        f"scheduled__{year}-11-26T23:00:00+00:00_again", f"manual__{year}-11-26T23:00:00+01:00", "__" * 100_000,
+    ]  # fmt: skip
+
+    assert await ask(tab, "names.js", "runName", [[one] for one in [*shown, *chosen]]) == [*shown.values(), *chosen]
 
 
 async def test_rows_of_a_grid_are_found_by_the_name_shown_and_by_the_id(tab: Tab) -> None:

@@ -61,6 +61,18 @@ export const taskPath = ({ dag_id, run_id, task_id, map_index }) =>
 export const runTitle = (run) =>
   `${dayAndTime(run.logical_date ?? run.run_after)} · ${runTypeWords(run.run_type)}`;
 
+const MADE = /^[a-z_]+?__(\d{4}-\d\d-\d\dT[\d:.]+\+00:00)(?:_[0-9a-f]{8})?$/; // as core/values/ids.py makes them
+
+/**
+ * A run in lists, by its id: `26 Nov, 23:00` if the id was made of its type and an instant; else the id, which people
+ * chose.
+ * @param {string} runId
+ */
+export function runName(runId) {
+  const made = MADE.exec(runId);
+  return made ? dayAndTime(made[1]) : runId;
+}
+
 /**
  * A number with separators: `48,125`.
  * @param {number} number

@@ -1,6 +1,6 @@
 // What tasks ask people: those that wait for an answer, and all others with their answers.
 import { html, useState } from "../lib/html.js";
-import { taskName } from "../lib/names.js";
+import { runName, taskName } from "../lib/names.js";
 import { useList } from "../lib/resources.js";
 import { path, query, setQuery } from "../lib/router.js";
 import { AnswerDialog } from "../parts/actions/answer.js";
@@ -59,7 +59,7 @@ const columns = (open) => [
       <//>
     `,
   },
-  { head: "Run", cell: (input) => html`<code>${input.run_id}</code>` },
+  { head: "Run", cell: (input) => html`<span title=${input.run_id}>${runName(input.run_id)}</span>` },
   { head: "Asked", cell: (input) => html`<${When} at=${input.asked_at} ago />` },
   { head: "Until", cell: (input) => html`<${When} at=${input.expires_at} ago none="no limit" />` },
   { head: "Answer", cell: (input) => html`<${Answer} input=${input} open=${open} />` },

@@ -1,6 +1,6 @@
 // Task instances of all DAGs: filtered or grouped, and actions on the selected ones.
 import { html, useEffect } from "../lib/html.js";
-import { shownDag, shownTask, taskName } from "../lib/names.js";
+import { runName, shownDag, shownTask, taskName } from "../lib/names.js";
 import { useList, useResource } from "../lib/resources.js";
 import { path } from "../lib/router.js";
 import { duration, secondsBetween } from "../lib/time.js";
@@ -30,7 +30,7 @@ const placeOf = (one) =>
 
 /** @type {Column<Instance>[]} */
 const COLUMNS = [
-  { head: "State", width: 140, cell: (one) => html`<${State} name=${one.state} />` },
+  { head: "State", width: 124, cell: (one) => html`<${State} name=${one.state} />` },
   {
     head: "DAG",
     cell: (one) => html`
@@ -41,9 +41,10 @@ const COLUMNS = [
   },
   {
     head: "Run",
+    width: 150,
     cell: (one) => html`
-      <${Link} to=${path("dags", one.dag_id, "runs", one.run_id)} class="mono cut" title=${one.run_id}>
-        ${one.run_id}
+      <${Link} to=${path("dags", one.dag_id, "runs", one.run_id)} class="cut" title=${one.run_id}>
+        ${runName(one.run_id)}
       <//>
     `,
   },

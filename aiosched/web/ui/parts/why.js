@@ -1,6 +1,6 @@
 // Why something is waiting or did not run: all gates in order, the holders of resources, and suggested commands.
 import { html } from "../lib/html.js";
-import { taskName, taskPath } from "../lib/names.js";
+import { runName, taskName, taskPath } from "../lib/names.js";
 import { useResource } from "../lib/resources.js";
 import { path } from "../lib/router.js";
 import { stateOf } from "../lib/states.js";
@@ -33,7 +33,7 @@ function Holder({ one, gate }) {
     : [stateOf(one.state).label];
   const link = html`
     <${Link} to=${to}>
-      ${one.dag_id} · ${one.run_id}
+      ${one.dag_id} · ${runName(one.run_id)}
       ${task && ` · ${taskName(task)}`}
     <//>
   `;

@@ -2,7 +2,7 @@
 import { html, useState } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
 import { readable } from "../../lib/json.js";
-import { taskName, taskPath } from "../../lib/names.js";
+import { runName, taskName, taskPath } from "../../lib/names.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
 import { duration } from "../../lib/time.js";
@@ -169,8 +169,8 @@ function Events({ list }) {
       cell: (e) =>
         e.dag_id &&
         e.run_id && html`
-          <${Link} class="mono" to=${path("dags", e.dag_id, "runs", e.run_id)}>
-            ${e.run_id}
+          <${Link} to=${path("dags", e.dag_id, "runs", e.run_id)} title=${e.run_id}>
+            ${runName(e.run_id)}
           <//>
         `,
     },

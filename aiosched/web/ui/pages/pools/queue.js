@@ -1,7 +1,7 @@
 // The task instances that hold slots of a pool, and those waiting for them.
 import { html, useState } from "../../lib/html.js";
 import { at } from "../../lib/api.js";
-import { taskName, taskPath } from "../../lib/names.js";
+import { runName, taskName, taskPath } from "../../lib/names.js";
 import { useResource } from "../../lib/resources.js";
 import { path } from "../../lib/router.js";
 import { duration } from "../../lib/time.js";
@@ -75,7 +75,7 @@ function Users({ title, list, none }) {
               <span class="clip">
                 <${Link} to=${taskPath(one)}>${taskName(one)}<//>${" "}
                 <span class="faint">
-                  ${one.dag_id} · ${one.run_id}
+                  ${one.dag_id} · ${runName(one.run_id)}
                 </span>
               </span>
               <span class="soft tabular nowrap">

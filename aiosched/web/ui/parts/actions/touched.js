@@ -1,7 +1,7 @@
 // Shared by clear and mark: options that widen the selection, and a preview of the affected task instances.
 import { html, useEffect, useState } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
-import { taskName } from "../../lib/names.js";
+import { runName, taskName } from "../../lib/names.js";
 import { byState } from "../../lib/states.js";
 import { Loading, Notice, State } from "../basics.js";
 
@@ -132,7 +132,9 @@ export function Preview({ preview, error, none, effect, label }) {
             ${shown.map((one) => html`
               <tr key=${`${one.run_id} ${one.task_id} ${one.map_index}`}>
                 <td>${taskName(one)}</td>
-                <td class="clip">${one.run_id}</td>
+                <td class="clip" title=${one.run_id}>
+                  ${runName(one.run_id)}
+                </td>
                 <td>
                   <${State} name=${one.state ?? "none"} />
                 </td>

@@ -19,7 +19,7 @@ export const FRESHNESS_CHOICES = /** @type {Choice[]} */ (Object.keys(FRESHNESS)
 const colourOf = (state) => `var(--state-${state}, var(--state-none))`;
 
 /**
- * Whether an asset is fresh, and by when its next event is expected.
+ * Whether an asset is fresh, and when its next event is expected.
  * @param {{ asset: { freshness: string, expected_by: string | null } }} props
  */
 export function Freshness({ asset }) {
@@ -32,7 +32,7 @@ export function Freshness({ asset }) {
     ${asset.expected_by && html`
       <span class="faint">
         ${" "}
-        expected by <${When} at=${asset.expected_by} />
+        expected <${When} at=${asset.expected_by} ago />
       </span>
     `}
   `;

@@ -2,7 +2,7 @@
 import { html } from "../../lib/html.js";
 import { post } from "../../lib/api.js";
 import { useDraft } from "../../lib/drafts.js";
-import { taskName } from "../../lib/names.js";
+import { runName, taskName } from "../../lib/names.js";
 import { stateOf } from "../../lib/states.js";
 import { Loading, Notice, State } from "../basics.js";
 import { Counts, useDryRun } from "../actions/touched.js";
@@ -23,7 +23,7 @@ function Preview({ preview: answer, error, ofNotes }) {
   /** @type {Column<Api["BulkTouched"]>[]} */
   const columns = [
     { head: "DAG", cell: (one) => one.dag_id },
-    { head: "Run", cell: (one) => html`<span class="mono">${one.run_id}</span>` },
+    { head: "Run", cell: (one) => html`<span title=${one.run_id}>${runName(one.run_id)}</span>` },
     { head: "Task", cell: (one) => taskName(one) },
     { head: "State", cell: (one) => html`<${State} name=${one.state ?? "none"} />` },
   ];

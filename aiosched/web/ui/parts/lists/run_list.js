@@ -1,6 +1,6 @@
 // A list of runs, of all DAGs or of one: filtered, sorted or grouped, and actions on the selected ones.
 import { html } from "../../lib/html.js";
-import { shownDag } from "../../lib/names.js";
+import { runName, shownDag } from "../../lib/names.js";
 import { useList, useResource } from "../../lib/resources.js";
 import { path, query } from "../../lib/router.js";
 import { runTypeWords } from "../../lib/states.js";
@@ -52,8 +52,8 @@ const columnsOf = (order, isOfDag) => [
     stays: "left",
     cell: (r) => html`
       <span class="row line">
-        <${Link} to=${path("dags", r.dag_id, "runs", r.run_id)} class="mono clip" title=${r.run_id}>
-          ${r.run_id}
+        <${Link} to=${path("dags", r.dag_id, "runs", r.run_id)} class="clip" title=${r.run_id}>
+          ${runName(r.run_id)}
         <//>
         ${r.note && html`
           <span class="note clip" title=${r.note}>
@@ -64,7 +64,7 @@ const columnsOf = (order, isOfDag) => [
     `,
   },
   ...(isOfDag ? OF_ONE_DAG : []),
-  { head: "Type", width: 108, cell: (r) => html`<${Tag}>${runTypeWords(r.run_type)}<//>` },
+  { head: "Type", width: 124, cell: (r) => html`<${Tag}>${runTypeWords(r.run_type)}<//>` },
   {
     head: html`<${SortHead} name="run_after" words="Run after" order=${order} />`,
     label: "Run after",
