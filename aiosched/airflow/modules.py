@@ -12,7 +12,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, Final
 
-from aiosched.airflow import dialect, hints
+from aiosched.airflow import dialect, hints, plugin_modules
 from aiosched.airflow.installed import ROOT, installed_airflow
 from aiosched.airflow.successors import successor, with_removed
 from aiosched.airflow.tables import MODULES, reexported, removed
@@ -51,8 +51,10 @@ def find(fullname: str, others: Sequence[Any]) -> ModuleSpec | None:
     if installed is not None and (not in_tables or installed.origin is not None):
         return with_removed(installed)
     if not in_tables and not _is_or_has_more(fullname):
+        if (listed := plugin_modules.find(fullname)) is not None:
+            return listed
         # Without a name, so that `from package import name` shows this message and not a shorter one.
-        raise ModuleNotFoundError(hints.unknown(fullname))
+        raise ModuleNotFoundError(hints.unknown(fullname) + plugin_modules.broken_for(fullname))
     spec = ModuleSpec(fullname, _LOADER, is_package=True)  # type: ignore[arg-type] # has the methods that are needed
     spec.submodule_search_locations = _folders(fullname)
     return spec

@@ -10,7 +10,6 @@ from aiosched.errors import AioschedError
 
 _WEB: Final = "the web UI and the API of aiosched take no parts from plugins; run an application of your own beside it"
 _LINKS: Final = "name the links in the class of the operator (operator_extra_links)"
-_IMPORT: Final = "import the class from its module"
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -27,9 +26,6 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = MappingProxyType(
         "operator_extra_links": _LINKS,
         "executors": "executors are chosen by settings (executor.name, executor.class)",
         "hook_lineage_readers": "aiosched collects no lineage",
-        "hooks": _IMPORT,
-        "operators": _IMPORT,
-        "sensors": _IMPORT,
     }
 )
 """Attributes that are refused: the reason, and what to do instead."""
