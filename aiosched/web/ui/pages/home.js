@@ -1,5 +1,5 @@
 // Home: health, running and waiting tasks, what needs attention, recent and upcoming runs.
-import { isStale } from "../lib/freshness.js";
+import { isStale, trouble } from "../lib/freshness.js";
 import { html, useEffect, useRef } from "../lib/html.js";
 import { useResource } from "../lib/resources.js";
 import { href, path } from "../lib/router.js";
@@ -31,6 +31,7 @@ const HEALTH = {
   healthy: ["✓", "good", "healthy"],
   degraded: ["!", "warn", "degraded"],
   unhealthy: ["✕", "danger", "unhealthy"],
+  away: ["✕", "danger", "unreachable"],
 };
 
 export function Home() {
@@ -94,14 +95,16 @@ const PAGES = {
 const Health = ({ components }) => html`
   <section class="card health" aria-label="Health">
     ${Object.entries(components).map(([name, part]) => {
-      const [glyph, kind, words] = HEALTH[isStale.value ? "unknown" : part.status] ?? ["?", "warn", "unknown"];
+      const stale = trouble.value?.kind === name ? "away" : "unknown";
+      const detail = isStale.value ? null : part.detail;
+      const [glyph, kind, words] = HEALTH[isStale.value ? stale : part.status] ?? ["?", "warn", "unknown"];
       return html`
         <a key=${name} href=${href(PAGES[name] ?? "/schedulers")} class=${kind}>
           <i aria-hidden="true">${glyph}</i>
           <span>
             <b>${name}</b>
-            <span class="hidden-text">${words}: </span>
-            <span class="faint">${isStale.value ? words : part.detail || words}</span>
+            ${detail && html`<span class="hidden-text">${words}: </span>`}
+            <span class="faint">${detail || words}</span>
           </span>
         </a>
       `;
