@@ -40,7 +40,7 @@ def alone() -> Iterator[None]:
     """Undo what importing adds to this process, also what other tests have left of modules of these names."""
     path = list(sys.path)
     finder.forget()
-    for name in ("words", "late", "later", "common", "common.words"):
+    for name in ("words", "late", "later", "common", "common.words", "other", "former"):
         sys.modules.pop(name, None)
     yield
     finder.forget()
@@ -365,24 +365,53 @@ NOT_PLAIN = {
     "a module without a spec": REPLACED.replace(
         "Words()", "type(sys)('words'); sys.modules[__name__].WORD = Words.WORD"
     ),
+    "another module of the folder": "import sys, other\nsys.modules[__name__] = other\n",
+    "another module, under one more name": "import sys, other\nsys.modules['former'] = other\nWORD = other.WORD\n",
 }
 
 
 @pytest.mark.parametrize("kind", NOT_PLAIN)
 def test_a_module_is_replaced_whatever_it_has_put_in_its_place(tmp_path: Path, kind: str) -> None:
-    imports = "import words\nWORD = words.WORD\n"
+    imports = "try:\n    from former import WORD\nexcept ImportError:\n    import words\n    WORD = words.WORD\n"
     dags = FileDags(places=CodePlaces({"": str(tmp_path / "now")}, {"team": str(tmp_path / "team")}))
     versions = [tmp_path / "team" / word for word in ("one", "two")]
     for folder in (tmp_path / "now", *versions):
         folder.mkdir(parents=True)
         (folder / "words.py").write_text(NOT_PLAIN[kind].format(word=folder.name, more=""))
+        (folder / "other.py").write_text(f"WORD = {folder.name!r}\n")
         put(folder, imports)
 
     seen = [word(loaded(dags, bundled(version))) for version in ("one", "two", "one")]
     assert seen == ["one", "two", "one"], "versions"
     assert word(loaded(dags, a_run("1", "words.py"))) == "now"
     (tmp_path / "now" / "words.py").write_text(NOT_PLAIN[kind].format(word="later", more=""))
+    (tmp_path / "now" / "other.py").write_text("WORD = 'later'\n")
     assert word(loaded(dags, a_run("2", "words.py"))) == "later"
+
+
+LAZY = """import sys, importlib.util
+spec = importlib.util.find_spec("words")
+spec.loader = importlib.util.LazyLoader(spec.loader)
+words = sys.modules["words"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(words)
+def late():
+    return words.WORD
+"""
+
+
+def test_a_lazy_module_that_nobody_has_used_is_replaced_without_being_imported(tmp_path: Path) -> None:
+    put(tmp_path, "from later import late")
+    (tmp_path / "later.py").write_text(LAZY)
+    (tmp_path / "words.py").write_text("import other\nWORD = 'one'\n")
+    (tmp_path / "other.py").write_text("raise SystemExit('nobody needs it')\n")
+    dags = FileDags(tmp_path)
+    loaded(dags, a_run("1"))
+
+    finder.forget()  # it would wait for its own lock if that imported something
+    assert "words" not in sys.modules
+    (tmp_path / "words.py").write_text("WORD = 'two'\n")
+
+    assert late_word(loaded(dags, a_run("2"))) == "two"
 
 
 def test_a_version_that_is_not_here_is_fetched_or_the_reason_is_given(tmp_path: Path) -> None:

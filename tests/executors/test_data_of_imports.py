@@ -62,6 +62,7 @@ def rewrite(path: Path, content: str) -> None:
         'WORD = (HERE / "word.txt").read_text()',
         'with open(HERE / "word.txt") as stream: WORD = stream.read()',
         'import os\nWORD = os.read(os.open(str(HERE / "word.txt"), os.O_RDONLY), 9).decode()',
+        'import codecs\nWORD = codecs.open(str(HERE / "word.txt")).read()',
     ],
 )
 def test_a_data_file_that_was_edited_is_read_again(tmp_path: Path, reads: str) -> None:
@@ -74,6 +75,30 @@ def test_a_data_file_that_was_edited_is_read_again(tmp_path: Path, reads: str) -
 
     assert word(first) == "one"
     assert word(loaded(dags, run)) == "two"
+
+
+def test_what_a_package_brings_along_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "__init__.py").touch()
+    (tmp_path / "include" / "word.txt").write_text("one")
+    dags = FileDags(tmp_path)
+    run = a_run(put(tmp_path, 'import pkgutil\nWORD = pkgutil.get_data("include", "word.txt").decode()'))
+    assert word(loaded(dags, run)) == "one"
+
+    rewrite(tmp_path / "include" / "word.txt", "two")
+
+    assert word(loaded(dags, run)) == "two"
+
+
+def test_a_folder_below_one_that_was_walked_is_listed_again(tmp_path: Path) -> None:
+    (tmp_path / "conf" / "team").mkdir(parents=True)
+    reads = 'import os\nWORD = [file for _, _, files in os.walk(HERE / "conf") for file in files]'
+    run, dags = a_run(put(tmp_path, reads)), FileDags(tmp_path)
+    assert word(loaded(dags, run)) == []
+
+    (tmp_path / "conf" / "team" / "one.yaml").touch()
+
+    assert word(loaded(dags, run)) == ["one.yaml"]
 
 
 def test_data_that_a_shared_module_has_read_counts_for_all_files(tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 Python tells an audit hook what is opened and listed (PEP 578). A process has one hook, which ignores everything outside
 of `noting_reads`. Left out are: what Python's own import and aiosched read, installed packages, what the import writes
 itself, and what is neither a file nor a folder.
+
+Modules that are loaded without the finder of sources.py (`spec_from_file_location`, import hooks) are files that an
+import reads, too. Python would take their bytecode by time and size; here it is compiled anew.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import stat
@@ -15,17 +19,21 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import source_from_cache
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from aiosched.authoring.base.file_stamps import Stamp
-from aiosched.authoring.dag.sources import OWN, is_of_users
+from aiosched.authoring.dag.sources import OWN, finder, is_of_users
 
 _EVENTS: Final = frozenset({"open", "os.listdir", "os.scandir"})
 _WRITES: Final = os.O_WRONLY | os.O_RDWR
 _MOST: Final = 1000  # files of one import
 _IMPORTLIB: Final = str(Path(importlib.__file__).parent) + os.sep
-_EXEMPT: Final = ("<frozen ", _IMPORTLIB, OWN)  # code whose reads do not count
+_FROZEN: Final = "<frozen "  # code of Python that is a part of it, as that of `os` and `codecs`
+_LOADING: Final = "<frozen importlib._bootstrap_external>"
+_EXEMPT: Final = ("<frozen importlib.", "<frozen zipimport>", _IMPORTLIB, OWN)  # code whose reads do not count
 _now = threading.local()
 
 
@@ -37,10 +45,15 @@ class Reads:
         self._written: set[str] = set()
 
     def note(self, event: str, given: Any, flags: int) -> None:
-        """The caller's caller opens or lists `given`."""
-        if not isinstance(given, str | bytes | os.PathLike) or sys._getframe(2).f_code.co_filename.startswith(_EXEMPT):
+        """The caller's caller opens or lists `given`. Raises OSError for bytecode: it may be that of another source."""
+        if not isinstance(given, str | bytes | os.PathLike):
             return
-        path = os.path.abspath(os.fsdecode(given))  # noqa: PTH100 no symlinks are followed
+        path, reader = os.path.abspath(os.fsdecode(given)), _reader(sys._getframe(2))  # noqa: PTH100 no symlinks are followed
+        if reader == _LOADING and event == "open" and not flags & _WRITES and finder.tracks(path):
+            if _is_bytecode(path):
+                raise OSError(errno.ESTALE, "bytecode that goes by time and size", path)
+        elif reader.startswith(_EXEMPT):
+            return
         if event == "open" and flags & _WRITES:
             self._written.add(path)
             self.stamps.pop(path, None)
@@ -51,6 +64,22 @@ class Reads:
                 return  # there is nothing
             if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                 self.stamps[path] = Stamp.of(status)
+
+
+def _reader(frame: FrameType | None) -> str:
+    """The file of the code that reads; functions such as `os.walk` read for their caller."""
+    while frame is not None:
+        if not (name := frame.f_code.co_filename).startswith(_FROZEN) or name.startswith(_EXEMPT):
+            return name
+        frame = frame.f_back
+    return _FROZEN
+
+
+def _is_bytecode(path: str) -> bool:
+    try:
+        return bool(source_from_cache(path))
+    except ValueError:
+        return False
 
 
 @contextmanager

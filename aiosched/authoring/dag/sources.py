@@ -21,7 +21,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from importlib.util import source_hash as bytecode_key
 from pathlib import Path
@@ -31,6 +31,7 @@ from zipimport import zipimporter
 
 from aiosched.authoring.base.file_stamps import Stamp, read_whole
 from aiosched.authoring.base.settings import defaults
+from aiosched.authoring.runtime.xcom_values import DAG_MODULES
 
 OWN: Final = str(Path(__file__).parents[2]) + os.sep
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
@@ -187,16 +188,17 @@ class SourceFinder:
             return None
         if spec.origin is None:
             folders = [str(place) for place in spec.submodule_search_locations or ()]
-            if any(self._is_ours(folder + os.sep) for folder in folders):
+            if any(self.tracks(folder + os.sep) for folder in folders):
                 self._record_module(spec)
-        elif self._is_ours(spec.origin):
+        elif self.tracks(spec.origin):
+            if isinstance(spec.loader, ExtensionFileLoader):
+                return spec  # a process cannot import it twice
             if type(spec.loader) is SourceFileLoader:
                 spec.loader = _FolderModule(name, spec.origin, self)
-            elif isinstance(spec.loader, zipimporter):
-                content, stamp = read_whole(spec.loader.archive)
-                self.record(spec.loader.archive, content, stamp)
-            else:
-                return spec  # an extension module: a process cannot import it twice
+            else:  # of an archive, bytecode without its source, or of a library that changes what it compiles
+                path = spec.loader.archive if isinstance(spec.loader, zipimporter) else spec.origin
+                content, stamp = read_whole(path)
+                self.record(path, content, stamp)
             self._record_module(spec)
         return spec
 
@@ -217,6 +219,17 @@ class SourceFinder:
         for path, stamp in stamps.items():
             if path not in self._files and path != str(but) and (data := _data(path, stamp)) is not None:
                 self._data[path] = data
+
+    def record_loaded(self, paths: Collection[str]) -> None:
+        """Record the modules that something else than this finder has loaded from these files.
+
+        As `spec_from_file_location` does, and import hooks that come before.
+        """
+        if any(path.endswith(".py") for path in paths):
+            loaded = ((name, _spec_of(module)) for name, module in list(sys.modules.items()))
+            found = {name: spec for name, spec in loaded if isinstance(spec, ModuleSpec) and spec.origin in paths}
+            with self._lock:
+                self._modules |= {name: spec for name, spec in found.items() if not name.startswith(DAG_MODULES)}
 
     def begin(self) -> None:
         """Called before this thread imports a DAG file: until `end`, its imports belong to that file."""
@@ -300,11 +313,7 @@ class SourceFinder:
 
     def park(self, root: Path) -> ParkedModules:
         """Take the modules of all DAGs folders, and the entries of `root` in `sys.path`, out of this process."""
-        modules = {}
-        for name, spec in self._modules.items():
-            module = sys.modules.get(name)
-            if module is not None and _is_of(module, spec):
-                modules[name] = sys.modules.pop(name)
+        modules = _take_out(self._modules)
         inside = str(root.absolute()) + os.sep
         path = [entry for entry in sys.path if (entry + os.sep).startswith(inside)]
         sys.path[:] = [entry for entry in sys.path if entry not in path]
@@ -325,7 +334,8 @@ class SourceFinder:
             if finder is not None and (place + os.sep).startswith(self._roots) and hasattr(finder, "invalidate_caches"):
                 finder.invalidate_caches()
 
-    def _is_ours(self, path: str) -> bool:
+    def tracks(self, path: str) -> bool:
+        """Whether modules that are imported from this file are tracked."""
         for root in self._roots:
             if path.startswith(root) and not path.startswith(OWN):
                 folders = Path(path[len(root) :]).parts[:-1]
@@ -381,13 +391,31 @@ def _kept_code(path: str, key: bytes, source: str) -> CodeType | None:
     return code if isinstance(code, CodeType) and code.co_filename == source else None
 
 
-def _is_of(module: object, spec: ModuleSpec) -> bool:
-    """Whether it is the module of this spec, or what that has put in its place: any object, without a spec."""
+def _spec_of(module: object) -> object:
+    """Its `__spec__`, without running code of the module: one that is lazy would be imported."""
     try:
-        found = getattr(module, "__spec__", None)
-    except Exception:  # of an object that makes its attributes
-        return True
-    return found is spec or not isinstance(found, ModuleSpec)
+        return object.__getattribute__(module, "__spec__")
+    except Exception:  # of an object that is no module
+        return None
+
+
+def _is_of(module: object, spec: ModuleSpec) -> bool:
+    """Whether it is the module of this spec, or what that has put in its place: any object, or a module of another
+    name.
+    """
+    found = _spec_of(module)
+    return found is spec or not isinstance(found, ModuleSpec) or found.name != spec.name
+
+
+def _take_out(specs: Mapping[str, ModuleSpec], *, but: Collection[str] = ()) -> dict[str, ModuleType]:
+    """Take the modules of these specs out of this process, by each name that they have `but` these; returns them."""
+    found = ((name, sys.modules.get(name), spec) for name, spec in specs.items())
+    taken = {name: module for name, module, spec in found if module is not None and _is_of(module, spec)}
+    own = {id(module) for name, module in taken.items() if _spec_of(module) is specs[name]}
+    taken |= {name: module for name, module in list(sys.modules.items()) if id(module) in own and name not in but}
+    for name in taken:
+        sys.modules.pop(name, None)
+    return taken
 
 
 def _is_being_imported(spec: ModuleSpec) -> bool:
@@ -403,8 +431,7 @@ def _unload(modules: Mapping[str, ModuleSpec]) -> tuple[dict[str, ModuleSpec], d
             known[name] = spec  # found, and about to be imported; or that failed
         elif _is_of(module, spec) and _is_being_imported(spec):
             known[name] = outdated[name] = spec
-        elif _is_of(module, spec):
-            del sys.modules[name]
+    _take_out({name: spec for name, spec in modules.items() if name not in known}, but=known)
     return known, outdated
 
 

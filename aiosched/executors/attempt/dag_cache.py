@@ -391,9 +391,12 @@ class FileDags:
         began = time.monotonic()
         try:
             with limit, self._answering(code, run), noting_reads() as reads:
-                loaded = load_file(path, root=code.root, member=member)
-            if not code.is_fixed:
-                finder.record_data(reads.stamps, but=path)
+                try:
+                    loaded = load_file(path, root=code.root, member=member)
+                finally:
+                    finder.record_loaded(reads.stamps)
+                    if not code.is_fixed:
+                        finder.record_data(reads.stamps, but=path)
         except AttemptStopped:
             raise
         except BaseException as error:  # sys.exit() at import time is an import error too
