@@ -88,7 +88,12 @@ def _import(path: str, member: str | None, root: str, content: bytes, limits: Li
         try:
             with _interrupted_after(limits.import_timeout, limits.file_timeout):
                 with noting_reads() as reads:
-                    loaded = load_file(Path(path), root=Path(root), member=member, content=content, runs_tasks=False)
+                    try:
+                        loaded = load_file(
+                            Path(path), root=Path(root), member=member, content=content, runs_tasks=False
+                        )
+                    finally:
+                        finder.record_data(reads.stamps, but=Path(path))
                 documents = tuple(map(_document, loaded.dags))
                 advice = _advice(loaded.dags)
         finally:
@@ -96,11 +101,9 @@ def _import(path: str, member: str | None, root: str, content: bytes, limits: Li
     except BaseException as error:
         kind, message = _explained(error, limits)
         wrong = file_error(error, path=code, root=root, kind=kind, message=message)
-        return ChildAnswer(error=wrong, sources=_sources(root) | own)
+        return ChildAnswer(error=wrong, sources=_sources(root) | own, data=_data(root))
     warnings = tuple(one_line(str(w).removeprefix(root + os.sep)) for w in [*loaded.warnings, *advice][:MAX_WARNINGS])
-    finder.record_data(reads.stamps, but=Path(path))
-    data = {name: digest for name, digest in finder.data_below(Path(root)).items() if name.isprintable()}
-    return ChildAnswer(dags=documents, warnings=warnings, sources=_sources(root) | own, data=data)
+    return ChildAnswer(dags=documents, warnings=warnings, sources=_sources(root) | own, data=_data(root))
 
 
 def _document(dag: DAG) -> msgspec.Raw:
@@ -172,6 +175,11 @@ def _interrupted_after(seconds: float, killed_after: float) -> Iterator[None]:
 def _sources(root: str) -> dict[str, str]:
     """The content hashes of the files below `root` that were imported, by relative path."""
     return {name: digest for name, digest in finder.loaded(Path(root)).items() if name.isprintable()}
+
+
+def _data(root: str) -> dict[str, str]:
+    """The content hashes of what was read below `root` besides, by relative path."""
+    return {name: digest for name, digest in finder.data_below(Path(root)).items() if name.isprintable()}
 
 
 def _relative(path: str, root: str) -> str:

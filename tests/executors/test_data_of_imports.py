@@ -77,6 +77,24 @@ def test_a_data_file_that_was_edited_is_read_again(tmp_path: Path, reads: str) -
     assert word(loaded(dags, run)) == "two"
 
 
+@pytest.mark.parametrize("name", ["word.txt", "conf/word.txt"])
+def test_a_file_that_was_not_there_is_read_when_it_is(tmp_path: Path, name: str) -> None:
+    reads = f"try:\n    WORD = (HERE / {name!r}).read_text()\nexcept OSError:\n    WORD = None"
+    run, dags = a_run(put(tmp_path, reads)), FileDags(tmp_path)
+    first = loaded(dags, run)
+    assert loaded(dags, run) is first
+
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("now")
+
+    assert word(first) is None
+    second = loaded(dags, run)
+    assert word(second) == "now"
+    assert loaded(dags, run) is second
+    (tmp_path / name).unlink()
+    assert word(loaded(dags, run)) is None
+
+
 def test_what_a_package_brings_along_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "__init__.py").touch()

@@ -151,6 +151,20 @@ async def test_a_change_of_data_parses_those_who_read_it(bench: Bench, change: s
             await bench.heard.next()
 
 
+@pytest.mark.parametrize("before", ["broken", None])
+async def test_data_that_broke_a_file_is_looked_at_again(bench: Bench, before: str | None) -> None:
+    reads = "from pathlib import Path\nNUMBER = int((Path(__file__).parent / 'number').read_text())\n"
+    bench.write("user.py", reads + dag_source("user"))
+    if before is not None:
+        bench.write("number", before)
+    async with bench.running():
+        assert (await bench.errors())["user.py"]
+
+        bench.write("number", "1")
+
+        assert await bench.heard.next() == ["user"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.py", "helper.py"])
 async def test_what_is_written_while_it_is_imported_is_parsed_again(bench: Bench, tmp_path: Path, name: str) -> None:

@@ -38,10 +38,10 @@ _now = threading.local()
 
 
 class Reads:
-    """The files and folders that one import has read, each with its stamp at that time."""
+    """The files and folders that one import has read, each with its stamp at that time; None: there was nothing."""
 
     def __init__(self) -> None:
-        self.stamps: dict[str, Stamp] = {}
+        self.stamps: dict[str, Stamp | None] = {}
         self._written: set[str] = set()
 
     def note(self, event: str, given: Any, flags: int) -> None:
@@ -60,8 +60,11 @@ class Reads:
         elif path not in self.stamps and path not in self._written and len(self.stamps) < _MOST and is_of_users(path):
             try:
                 status = os.stat(path)  # noqa: PTH116
+            except (FileNotFoundError, NotADirectoryError):
+                self.stamps[path] = None
+                return
             except OSError:
-                return  # there is nothing
+                return
             if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                 self.stamps[path] = Stamp.of(status)
 

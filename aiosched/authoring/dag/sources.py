@@ -106,10 +106,10 @@ def content_of(path: str | Path) -> tuple[bytes, Stamp]:
 
 @dataclass(slots=True)
 class _File:
-    """A file that modules were imported from, a source file or an archive; or data that an import has read."""
+    """A file that modules were imported from, a source file or an archive; or data that an import read, or missed."""
 
     digest: str
-    stamp: Stamp
+    stamp: Stamp | None  # None: there is no file
     settled: bool  # every later change will give another stamp
     used_later: frozenset[str] = _NO_NAMES  # see names_in_functions
 
@@ -120,7 +120,7 @@ class _File:
                 return False
             content, stamp = content_of(path)
         except (FileNotFoundError, NotADirectoryError):
-            return True
+            return self.stamp is not None
         except OSError:
             return False
         if digest_of(content) != self.digest:
@@ -214,8 +214,11 @@ class SourceFinder:
         if not getattr(self._loading, "depth", 0) or not path.startswith(self._roots):
             self._unlisted[path] = None
 
-    def record_data(self, stamps: Mapping[str, Stamp], *, but: Path) -> None:
-        """Record the files and folders that an import has read, with these stamps, besides the DAG file `but`."""
+    def record_data(self, stamps: Mapping[str, Stamp | None], *, but: Path) -> None:
+        """Record the files and folders that an import has read, with these stamps, besides the DAG file `but`.
+
+        Those without a stamp it wanted to read, and there were none.
+        """
         for path, stamp in stamps.items():
             if path not in self._files and path != str(but) and (data := _data(path, stamp)) is not None:
                 self._data[path] = data
@@ -249,12 +252,14 @@ class SourceFinder:
         }
 
     def data_below(self, root: Path) -> dict[str, str]:
-        """The content hashes of the files and folders in `root` that imports have read, by relative path."""
+        """The content hashes of the files and folders in `root` that imports have read, by relative path; '' for one
+        that was not there.
+        """
         folder = str(root.absolute())
         return {
             os.path.relpath(path, folder).replace(os.sep, "/"): file.digest
             for path, file in self._data.items()
-            if file.digest and f"{path}{os.sep}".startswith(f"{folder}{os.sep}")
+            if (file.digest or file.stamp is None) and f"{path}{os.sep}".startswith(f"{folder}{os.sep}")
         }
 
     def digests(self, root: Path, names: Collection[str]) -> dict[str, str]:
@@ -435,8 +440,10 @@ def _unload(modules: Mapping[str, ModuleSpec]) -> tuple[dict[str, ModuleSpec], d
     return known, outdated
 
 
-def _data(path: str, stamp: Stamp) -> _File | None:
+def _data(path: str, stamp: Stamp | None) -> _File | None:
     """Data that was read when it had this stamp; None if it is gone. With another stamp by now it counts as changed."""
+    if stamp is None:
+        return _File("", None, settled=False)
     if stamp.size > _MOST_HASHED:
         return _File("", stamp, settled=True)
     try:
