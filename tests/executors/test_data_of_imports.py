@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 
 from aiosched.authoring.dag.sources import digest_of, finder, source_hash
+from aiosched.bundles.places import CodePlaces
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.runner import DagUnavailable, drive
 from tests.executors.test_dag_cache import a_run, loaded, word
@@ -197,6 +199,65 @@ def test_a_module_outside_the_folder_that_was_edited_is_imported_again(tmp_path:
 
     assert word(first) == "one"
     assert word(loaded(dags, run)) == "two"
+
+
+def test_an_archive_on_the_path_that_was_replaced_is_listed_again(tmp_path: Path) -> None:
+    folder, archive = tmp_path / "dags", tmp_path / "lib.zip"
+    folder.mkdir()
+    sys.path.insert(0, str(archive))
+
+    def pack(word: str) -> None:
+        with zipfile.ZipFile(archive, "w") as stream:
+            stream.writestr("first.txt", word * 100)  # so that the module is elsewhere in it
+            stream.writestr("settings_of_dags.py", f"WORD = {word!r}\n")
+
+    pack("one")
+    run, dags = a_run(put(folder, "from settings_of_dags import WORD")), FileDags(folder)
+    assert word(loaded(dags, run)) == "one"
+    pack("three")
+
+    assert word(loaded(dags, run)) == "three"
+
+
+@pytest.mark.parametrize("way", ["append", "insert"])
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_folder_behind_a_link_brings_the_modules_of_the_release_that_it_is_now(
+    tmp_path: Path, way: str, *, beside: bool
+) -> None:
+    """As git-sync repoints it. Files that resolve their own path have the old release on `sys.path`."""
+    add = "sys.path.append(place)" if way == "append" else "sys.path.insert(0, place)"
+    reads = f"import sys\nplace = str(HERE.resolve(){'.parent' if beside else ''})\nif place not in sys.path: {add}"
+    for release in ("one", "two"):
+        folder = tmp_path / release / "dags"
+        folder.mkdir(parents=True)
+        put(folder, f"{reads}\nfrom settings_of_dags import WORD")
+        (folder.parent if beside else folder).joinpath("settings_of_dags.py").write_text(f"WORD = {release!r}\n")
+    other = str(tmp_path / "one" / "lib" / "site-packages")
+    sys.path.append(other)
+    (tmp_path / "current").symlink_to(tmp_path / "one")
+    dags = FileDags(tmp_path / "current" / "dags")
+    assert word(loaded(dags, a_run("1"))) == "one"
+
+    (tmp_path / "next").symlink_to(tmp_path / "two")
+    (tmp_path / "next").rename(tmp_path / "current")
+
+    assert word(loaded(dags, a_run("2"))) == "two"
+    assert [entry for entry in sys.path if entry.startswith(str(tmp_path / "one"))] == [other]
+
+
+def test_bundles_have_modules_of_equal_names_beside_their_folders(tmp_path: Path) -> None:
+    """Which their files put on the path: `parents[1]` is in many projects."""
+    places = {team: str(tmp_path / team / "dags") for team in ("one", "two")}
+    for team, folder in places.items():
+        (tmp_path / team / "include").mkdir(parents=True)
+        (tmp_path / team / "include" / "lib.py").write_text(f"WORD = {team!r}\n")
+        Path(folder).mkdir()
+        put(Path(folder), "import sys\nsys.path.append(str(HERE.parent))\nfrom include.lib import WORD")
+    dags, before = FileDags(places=CodePlaces(places)), list(sys.path)
+    runs = [msgspec.structs.replace(a_run(file=f"{team}:a.py"), bundle=team) for team in places]
+
+    assert [word(loaded(dags, run)) for run in (*runs, *runs)] == ["one", "two"] * 2
+    assert set(sys.path) - set(before) == {places["two"], str(tmp_path / "two")}
 
 
 def test_packages_that_were_installed_into_a_folder_of_their_own_are_left_alone(tmp_path: Path) -> None:

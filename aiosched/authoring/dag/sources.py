@@ -151,6 +151,7 @@ class SourceFinder:
     def __init__(self) -> None:
         self.tracks_others = False
         self._roots: tuple[str, ...] = ()
+        self._path_before: list[str] = []  # `sys.path` before DAG files were imported
         self._files: dict[str, _File] = {}  # by absolute path
         self._modules: dict[str, ModuleSpec] = {}  # by name, of these files; and namespace packages
         self._unlisted: dict[str, None] = {}  # files that are on no list of a DAG file: see `record`
@@ -169,6 +170,8 @@ class SourceFinder:
     def watch(self, root: Path) -> None:
         """Track the modules below `root` that are imported from now on. Call it before they can be found."""
         prefix = str(root.absolute()) + os.sep
+        if not self._roots:
+            self._path_before = list(sys.path)
         if prefix not in self._roots:
             self._roots = (*self._roots, prefix)
         self.install()
@@ -317,10 +320,13 @@ class SourceFinder:
             self._modules[spec.name] = spec
 
     def park(self, root: Path) -> ParkedModules:
-        """Take the modules of all DAGs folders, and the entries of `root` in `sys.path`, out of this process."""
+        """Take the modules of all DAGs folders, and the entries of `root` in `sys.path`, out of this process.
+
+        Also the entries that its files have added, unless these may be those of an application.
+        """
         modules = _take_out(self._modules)
         inside = str(root.absolute()) + os.sep
-        path = [entry for entry in sys.path if (entry + os.sep).startswith(inside)]
+        path = [entry for entry in sys.path if (entry + os.sep).startswith(inside) or self._was_added(entry)]
         sys.path[:] = [entry for entry in sys.path if entry not in path]
         parked = ParkedModules(path, self._files, self._modules, self._unlisted, self._data, modules)
         self._files, self._modules, self._unlisted, self._data = {}, {}, {}, {}
@@ -333,11 +339,29 @@ class SourceFinder:
         sys.modules.update(parked.modules)
         put_on_path(parked.path)
 
+    def follow(self, before: str, now: str) -> None:
+        """The real path of a DAGs folder was `before`: let entries of `sys.path` beside it be those of `now`.
+
+        DAG files that resolve their own path have put them there. Those of an application are left alone.
+        """
+        old, new = _differing(Path(before), Path(now))
+        if self.tracks_others:
+            sys.path[:] = [
+                new + entry[len(old) :] if f"{entry}{os.sep}".startswith(old + os.sep) and is_of_users(entry) else entry
+                for entry in sys.path
+            ]
+
+    def _was_added(self, entry: str) -> bool:
+        """Whether DAG files have added this entry of `sys.path`."""
+        return self.tracks_others and entry not in self._path_before and is_of_users(f"{entry}{os.sep}")
+
     def refresh(self) -> None:
-        """Make Python's finder list the folders again, whatever their modification times are."""
-        for place, finder in list(sys.path_importer_cache.items()):
-            if finder is not None and (place + os.sep).startswith(self._roots) and hasattr(finder, "invalidate_caches"):
-                finder.invalidate_caches()
+        """Make Python's finder list the folders and archives again, whatever their modification times are."""
+        for place, importer in list(sys.path_importer_cache.items()):
+            if (place + os.sep).startswith(self._roots) or (type(importer) is zipimporter and self.tracks(place)):
+                invalidate = getattr(importer, "invalidate_caches", None)
+                if invalidate is not None:
+                    invalidate()
 
     def tracks(self, path: str) -> bool:
         """Whether modules that are imported from this file are tracked."""
@@ -346,6 +370,13 @@ class SourceFinder:
                 folders = Path(path[len(root) :]).parts[:-1]
                 return not any(folder.startswith(".") or folder in _INSTALLED for folder in folders)
         return self.tracks_others and is_of_users(path)
+
+
+def _differing(before: Path, now: Path) -> tuple[str, str]:
+    """Two paths without the end that they have in common: `/one/dags` and `/two/dags` are `/one` and `/two`."""
+    while before.name == now.name and len(before.parts) > 2 and len(now.parts) > 2:
+        before, now = before.parent, now.parent
+    return str(before), str(now)
 
 
 def put_on_path(entries: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ compared now and then, and if one has changed, the files of its folder are impor
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 import zipfile
@@ -111,6 +112,7 @@ class _Code:
     key: CodeKey
     root: Path
     files: dict[str, _Imported] = field(default_factory=dict)
+    real: str = ""  # path of the root when its files were imported: links lead elsewhere with the next release
     parked: ParkedModules | None = None  # its modules, while others are in use
     values: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # what its files have read
     compared_at: float = float("-inf")  # when the modules of all files were compared last; monotonic second
@@ -120,9 +122,22 @@ class _Code:
         default_factory=dict
     )  # read before a run, by file
 
+    def __post_init__(self) -> None:
+        self.real = os.path.realpath(self.root)
+
     @property
     def is_fixed(self) -> bool:
         return self.key[1] is not None
+
+    def has_moved(self) -> bool:
+        """Whether its root is another folder than it was."""
+        return os.path.realpath(self.root) != self.real
+
+    def follow(self) -> None:
+        """Go on with the folder that its root is now."""
+        before, self.real = self.real, os.path.realpath(self.root)
+        if before != self.real:
+            finder.follow(before, self.real)
 
     def may_be_outdated(self, file: str | None, now: float) -> bool:
         """Whether values that its files have read are to be compared with those of now, before `file` runs."""
@@ -320,7 +335,7 @@ class FileDags:
         if is_compared and imported is not None and imported.was_asked(run) and not imported.reads_changes():
             return False
         code.compared_at = now
-        return finder.has_changed()
+        return code.has_moved() or finder.has_changed()
 
     def _current(self, code: _Code, run: RunInfo, file: str) -> _Imported:
         """The file as it is now, imported if it was not."""
@@ -414,6 +429,7 @@ class FileDags:
         if finder.forgotten != known and not self._turns.is_mixed:
             return
         finder.forget()
+        code.follow()
         code.files.clear()
         code.values.clear()
         code.early.clear()
