@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiosched import DAG, EmptyOperator
-from aiosched.core.values.messages import Executor, Outcome
+from aiosched.bundles.places import CodePlaces
+from aiosched.core.values.messages import Executor, Outcome, RunInfo
 from aiosched.executors.attempt.dag_cache import FileDags
 from aiosched.executors.attempt.environment import AttemptEnvironment
 from aiosched.executors.inline.executor import InlineExecutor
@@ -298,3 +300,42 @@ async def test_the_try_goes_on_under_the_key_that_its_trigger_had(reports: Repor
         assert (await reports.of(one)).reason == "TaskDeferralTimeout: Trigger timeout"
     finally:
         await executor.stop(0)
+
+
+class Overtaken:
+    """The first time that it has loaded a DAG, a thread loads that of another bundle before anybody goes on."""
+
+    def __init__(self, dags: FileDags, other: RunInfo) -> None:
+        self._dags, self._other = dags, other
+        self.import_timeout, self.cached, self.forget = dags.import_timeout, dags.cached, dags.forget
+
+    async def load(self, run: RunInfo) -> DAG:
+        found = await self._dags.load(run)
+        if self._other is not run:
+            other, self._other = self._other, run
+            await self._dags.load(other)
+        return found
+
+
+@pytest.mark.parametrize("both", [True, False])
+async def test_a_trigger_is_that_of_its_bundle_whatever_is_imported_beside_it(
+    tmp_path: Path, services: FakeServices, reports: Reports, *, both: bool
+) -> None:
+    for team in ("one", "two"):
+        (tmp_path / team).mkdir()
+        write_dag(tmp_path / team, "def t(): pass\ntask(t)\n")
+        if both or team == "one":
+            says = MODULE.replace("TriggerEvent(self.what)", f"TriggerEvent({team!r})")
+            (tmp_path / team / "triggers_of_team.py").write_text(says)
+    one = trigger_attempt("triggers_of_team.Says", '{"what": 1}')
+    mine, other = (
+        msgspec.structs.replace(one.run, bundle=team, file=f"{team}:{one.run.file}") for team in ("one", "two")
+    )
+    dags = FileDags(places=CodePlaces({team: str(tmp_path / team) for team in ("one", "two")}))
+    executor = InlineExecutor(Overtaken(dags, other), AttemptEnvironment(logs_folder=tmp_path / "logs"))
+    await executor.start(reports, services)
+
+    executor.submit([msgspec.structs.replace(one, run=mine)])
+
+    assert (await reports.of(one)).event == '"one"'
+    await executor.stop(0)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from aiosched.authoring.triggers.base import BaseTrigger
 
 KILL_GRACE: Final = 30.0  # seconds for on_kill, and for cleanup, of a trigger (25.6)
+_LOADS: Final = 3  # of the DAG of a trigger, at most
 
 
 def execution_of(
@@ -191,13 +192,15 @@ class TriggerExecution(Execution):
             return module_name.startswith(DAG_MODULES) or finder.knows(module_name)
 
         try:
-            if not is_of_a_folder():
-                try:
-                    importlib.import_module(module_name)
-                except (ImportError, DagError):  # of the DAGs folder: importable with its DAG, which may look up values
-                    await dags.load(run)
-            if is_of_a_folder() and dags.cached(run) is None:  # it is reloaded along with its DAG
-                await dags.load(run)
+            for _ in range(_LOADS):  # the modules of another bundle may get into use before those of this one are found
+                if not is_of_a_folder():
+                    with contextlib.suppress(
+                        ImportError, DagError
+                    ):  # importable with its DAG, which may look up values
+                        importlib.import_module(module_name)
+                if dags.cached(run) is not None if is_of_a_folder() else module_name in sys.modules:
+                    break
+                await dags.load(run)  # it is reloaded along with its DAG
             kind = class_of(deferral.classpath, find)
             return kind(**load(deferral.kwargs))
         except DagUnavailable:
