@@ -194,11 +194,10 @@ class TriggerExecution(Execution):
         try:
             for _ in range(_LOADS):  # the modules of another bundle may get into use before those of this one are found
                 if not is_of_a_folder():
-                    with contextlib.suppress(
-                        ImportError, DagError
-                    ):  # importable with its DAG, which may look up values
+                    with contextlib.suppress(ImportError, DagError):  # of the DAGs folder: importable with its DAG
                         importlib.import_module(module_name)
-                if dags.cached(run) is not None if is_of_a_folder() else module_name in sys.modules:
+                is_there = dags.cached(run) is not None if is_of_a_folder() else module_name in sys.modules
+                if is_there:
                     break
                 await dags.load(run)  # it is reloaded along with its DAG
             kind = class_of(deferral.classpath, find)
