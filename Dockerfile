@@ -52,7 +52,7 @@ VOLUME ["/var/lib/aiosched", "/var/log/aiosched"]
 WORKDIR /var/lib/aiosched
 USER 10001:10001
 
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+HEALTHCHECK --interval=10s --timeout=10s --start-period=30s --retries=3 \
     CMD ["aiosched", "schedulers", "check", "--local"]
 
 # Exec form: aiosched is process 1, gets SIGTERM itself and drains.
