@@ -1,4 +1,4 @@
-"""Undoing what loading files of authors adds to this process."""
+"""Undoing what loading files and plugins of authors adds to this process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
+
+from aiosched.authoring.plugins import loading
+from aiosched.authoring.plugins.loading import LoadedPlugins
 
 _OURS = Path(__file__).parents[1]
 _INSTALLED = tuple(f"{folder}/" for folder in {sys.prefix, sys.base_prefix, str(_OURS)})
@@ -25,3 +30,14 @@ def undone_imports() -> Iterator[None]:
         is_kept = name.partition(".")[0] in sys.stdlib_module_names or origin.startswith(_INSTALLED)
         if not is_kept or name.partition(".")[0] == "airflow":
             del sys.modules[name]
+
+
+@contextmanager
+def without_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No plugins before and after the block, none of this machine, and `undone_imports`."""
+    monkeypatch.setattr(loading, "_loaded", {})
+    monkeypatch.setattr(loading, "_policies", {})
+    monkeypatch.setattr(loading, "_current", LoadedPlugins())
+    monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
+    with undone_imports():
+        yield

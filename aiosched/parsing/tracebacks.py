@@ -36,7 +36,7 @@ def file_error(
     error: BaseException, *, path: str, root: str, kind: str | None = None, message: str | None = None
 ) -> FileError:
     """The error of the DAG file at `path` below `root`; `kind` and `message` replace the exception's own."""
-    summary = traceback.TracebackException.from_exception(error)
+    summary = _summary(error)
     for part in _chain(summary):
         user = [frame for frame in part.stack if is_user_code(frame.filename)]
         part.stack = traceback.StackSummary.from_list(user) if user or part is not summary else part.stack
@@ -51,6 +51,14 @@ def file_error(
         traceback=shortened("".join(summary.format()), MAX_TRACEBACK),
         code_frame=_frame(shown, root) if shown else None,
     )
+
+
+def _summary(error: BaseException) -> traceback.TracebackException:
+    try:
+        return traceback.TracebackException.from_exception(error)
+    except Exception as problem:  # code of its class, as for the errors of a group
+        unread = RuntimeError(f"The error cannot be shown whole: {type(problem).__name__} when it was read.")
+        return traceback.TracebackException.from_exception(unread.with_traceback(error.__traceback__))
 
 
 def is_user_code(file: str) -> bool:

@@ -10,7 +10,6 @@ import pytest
 
 from aiosched import DAG
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
-from aiosched.authoring.plugins import loading
 from aiosched.authoring.runtime.context import Context
 from aiosched.config import Settings, load_settings
 from aiosched.core.values.messages import RunInfo
@@ -19,7 +18,7 @@ from aiosched.executors.attempt.runner import DagUnavailable, drive
 from aiosched.parsing.check import check_paths
 from tests.executors.attempt_builders import NOW
 from tests.parsing.builders import write
-from tests.undone_imports import undone_imports
+from tests.undone_imports import without_plugins
 
 PLUGIN = """
 from airflow.hooks.base_hook import BaseHook
@@ -66,10 +65,7 @@ OTHER = "import aiosched\nfrom {module} import {name}\nwith aiosched.DAG('other'
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No plugins before and after a test, and none of this machine."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(loading, "_loaded", {})
-    monkeypatch.setattr(loading, "_policies", {})
-    monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
-    with undone_imports():
+    with without_plugins(monkeypatch):
         yield
     use_defaults(AuthoringDefaults())
 

@@ -17,17 +17,13 @@ from aiosched.authoring.plugins import loading
 from aiosched.authoring.plugins.loading import LoadedPlugins, load_plugins
 from aiosched.errors import SkipTask
 from aiosched.executors.dag_test import run_dag_test
-from tests.undone_imports import undone_imports
+from tests.undone_imports import without_plugins
 
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No plugins before and after a test, and none of this machine."""
-    monkeypatch.setattr(loading, "_loaded", {})
-    monkeypatch.setattr(loading, "_policies", {})
-    monkeypatch.setattr(loading, "_current", LoadedPlugins())
-    monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
-    with undone_imports():
+    with without_plugins(monkeypatch):
         yield
 
 

@@ -14,10 +14,10 @@ import pytest
 from aiosched.airflow.finder import install
 from aiosched.authoring.dag.loader import LoadedFile, load_file
 from aiosched.authoring.plugins import loading
-from aiosched.authoring.plugins.loading import LoadedPlugins, loaded_plugins
+from aiosched.authoring.plugins.loading import loaded_plugins
 from aiosched.errors import DagError
 from aiosched.executors.dag_test import run_dag_test
-from tests.undone_imports import undone_imports
+from tests.undone_imports import without_plugins
 
 DAGS = """
 from airflow import DAG
@@ -33,12 +33,8 @@ with DAG("b", schedule=None) as b:
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No plugins and policies before and after a test, and none of this machine."""
-    monkeypatch.setattr(loading, "_loaded", {})
-    monkeypatch.setattr(loading, "_policies", {})
-    monkeypatch.setattr(loading, "_current", LoadedPlugins())
-    monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
     install("compat")
-    with undone_imports():
+    with without_plugins(monkeypatch):
         yield
 
 

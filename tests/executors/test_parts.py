@@ -214,6 +214,12 @@ def group(text: str, *errors: Exception) -> Exception:
     return ExceptionGroup(text, list(errors))
 
 
+class Endless(ExceptionGroup[Exception]):
+    @property
+    def exceptions(self) -> tuple[Exception, ...]:  # type: ignore[override] # as hostile code can
+        return (self, self)
+
+
 def nested(depth: int) -> Exception:
     error: Exception = ValueError("at the bottom")
     for number in range(depth):
@@ -235,6 +241,7 @@ def nested(depth: int) -> Exception:
             group("deep", group("in", ValueError("a")), *map(ValueError, "bcd")),
             "ExceptionGroup: deep (4 sub-exceptions): ValueError: a; ValueError: b; ValueError: c; …",
         ),
+        (Endless("endless", [ValueError()]), "Endless: endless (1 sub-exception): …"),
         (nested(5_000), "ExceptionGroup: 5000 (1 sub-exception): …"),
         (group("bad", Unprintable()), "ExceptionGroup: <its text cannot be read: __str__ raised>"),
         (ValueError("\x1b[1;32mgreen\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07"), "ValueError: green link"),

@@ -46,6 +46,11 @@ FILES: dict[str, str | bytes] = {
         raise Odd(threading.Lock())
     """,
     "group.py": "raise ExceptionGroup('many', [ValueError('a'), ExceptionGroup('deep', [KeyError('b')])])",
+    "group_of_no_errors.py": """
+        class Wild(ExceptionGroup):
+            exceptions = property(lambda self: [3, None])
+        raise Wild("many", [ValueError("a")])
+    """,
     "syntax.py": "def f(:\n    pass",
     "latin.py": b"# aiosched dag\nname = '\xe9'\n",
     "nul.py": b"# aiosched dag\nraise ValueError('a\\x00b \\ud800')\n",
@@ -161,6 +166,7 @@ def error_of(outcome: ParsedFile) -> FileError:
         ("many_small.py", "MemoryError", r"more than 512 MiB of memory", 1),
         ("unpicklable.py", "Odd", r"Odd without a message", 11),
         ("group.py", "ExceptionGroup", r"^many \(2 sub-exceptions\): ValueError: a; KeyError: 'b'$", 1),
+        ("group_of_no_errors.py", "Wild", r"^many \(1 sub-exception\): int: 3; NoneType: None$", 4),
         ("syntax.py", "SyntaxError", r"invalid syntax", 1),
         ("latin.py", "SyntaxError", r"utf-8", None),
         ("nul.py", "ValueError", r"^a\\x00b \\ud800$", 2),

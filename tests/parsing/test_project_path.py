@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from aiosched.authoring.base.settings import AuthoringDefaults, use_defaults
-from aiosched.authoring.plugins import loading
 from aiosched.cli.dags.dag_files import find_dag
 from aiosched.config import Settings, load_settings
 from aiosched.config.project import folders_above
@@ -20,7 +19,7 @@ from aiosched.parsing.check import check_paths
 from aiosched.testing import load_dag_bag
 from aiosched.testing.airflow_dag_bag import DagBag
 from tests.parsing.builders import write
-from tests.undone_imports import undone_imports
+from tests.undone_imports import without_plugins
 
 DAG = "import aiosched\nfrom {module} import NAME\nwith aiosched.DAG('d', schedule=None, tags=[NAME]): pass\n"
 PLACES = {
@@ -41,10 +40,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     """A working directory that has nothing to do with the project, and nothing imported of it before or after."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.setattr(loading, "_loaded", {})
-    monkeypatch.setattr(loading, "_policies", {})
-    monkeypatch.setattr(loading, "plugin_entry_points", lambda: ())
-    with undone_imports():
+    with without_plugins(monkeypatch):
         yield
     use_defaults(AuthoringDefaults())
 
