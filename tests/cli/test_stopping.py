@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import signal
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 
 import pytest
 
-from aiosched.cli.serve.stopping import RunningAttempt, StopRequests, end
+from aiosched.cli.serve.stopping import STOPPING, RunningAttempt, StopRequests, end
 
 
 @dataclass
@@ -84,6 +86,41 @@ async def test_a_closed_terminal_stops_nothing_that_nohup_has_started() -> None:
             asyncio.get_running_loop().remove_signal_handler(each)
         signal.signal(signal.SIGINT, before)
         signal.signal(signal.SIGHUP, usual)
+
+
+def _wait(told: Connection) -> None:
+    told.send("waits")
+    signal.pause()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("by_thread", [False, True], ids=["of the loop", "of a thread"])
+@pytest.mark.parametrize("early", [False, True], ids=["that waits", "that has just been forked"])
+async def test_a_signal_for_a_forked_child_ends_the_child_and_not_its_parent(
+    number: signal.Signals, by_thread: bool, early: bool
+) -> None:
+    requests, before = StopRequests(), {each: signal.getsignal(each) for each in STOPPING}
+    requests.install()
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_wait, args=(theirs,))
+
+    def end_child() -> int | None:
+        child.start()
+        if not early:
+            ours.recv()
+        os.kill(child.pid or 0, number)
+        child.join()
+        return child.exitcode
+
+    try:
+        code = await asyncio.to_thread(end_child) if by_thread else end_child()
+        await settle()
+    finally:
+        for each in STOPPING:
+            asyncio.get_running_loop().remove_signal_handler(each)
+            signal.signal(each, before[each])
+
+    assert (code, requests.count) == (-number, 0)
 
 
 async def test_what_outlives_the_grace_is_named_and_ended(capsys: pytest.CaptureFixture[str]) -> None:

@@ -299,6 +299,65 @@ async def test_a_child_that_an_async_task_forks_does_nothing_of_the_others(
     assert (len(pids), len(set(pids))) == (21, 1)
 
 
+@pytest.mark.parametrize("end", ["return 1", "await asyncio.sleep(60)", "raise ValueError", "await reader.read(1)"])
+async def test_a_child_that_an_async_task_forks_reads_nothing_that_its_worker_waits_for(
+    start_local: StartLocal, dags_folder: Path, reports: Reports, end: str
+) -> None:
+    body = f"""
+    import socket
+    async def forks():
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        theirs.send(b"1")
+        first = await reader.read(1)
+        theirs.send(b"2")
+        asyncio.get_running_loop().call_soon_threadsafe(int)
+        if (child := os.fork()) == 0: {end}
+        os.waitpid(child, 0)
+        second = await reader.read(1)
+        writer.close()
+        return (first + second).decode() + str(await asyncio.to_thread(int))
+    task(forks)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    forks = attempt("forks", is_async=True)
+
+    executor.submit([forks])
+
+    assert (await reports.of(forks)).xcoms[0].value == '"120"'
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["a child that waits", "a child that has just been forked"])
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+async def test_a_child_that_a_task_forks_ends_when_the_task_terminates_it(
+    start_local: StartLocal, dags_folder: Path, logs_folder: Path, reports: Reports, is_async: bool, early: bool
+) -> None:
+    body = f"""
+    import multiprocessing
+    def wait(told):
+        told.send("waits")
+        signal.pause()
+    {"async " if is_async else ""}def forks():
+        ours, theirs = multiprocessing.Pipe()
+        child = multiprocessing.get_context("fork").Process(target=wait, args=(theirs,))
+        child.start()
+        {"" if early else "ours.recv()"}
+        child.terminate()
+        child.join()
+        return child.exitcode
+    task(forks)
+    """
+    write_dag(dags_folder, body)
+    executor = await start_local()
+    forks = attempt("forks", is_async=is_async)
+
+    executor.submit([forks])
+
+    assert (await reports.of(forks)).xcoms[0].value == "-15"
+    assert not log_path(logs_folder, forks).exists()
+
+
 @pytest.mark.parametrize(
     "do",
     [

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from aiosched.cli.base.output import counted, duration, talk
+from aiosched.forks import reset_in_children
 from aiosched.logs import writes_json
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ def handle_stopping(ask: Callable[[], object]) -> None:
     for number in STOPPING:
         if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, ask)
+    reset_in_children(*STOPPING)  # of tasks with `inline`
 
 
 @dataclass

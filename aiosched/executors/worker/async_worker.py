@@ -32,7 +32,7 @@ from aiosched.executors.worker.early_imports import EarlyImports
 from aiosched.executors.worker.lease_deadline import LeaseDeadline
 from aiosched.executors.worker.loop_health import LoopHealth
 from aiosched.executors.worker.loop_heartbeat import LoopHeartbeat
-from aiosched.executors.worker.marking_loop import name_of, new_marking_loop
+from aiosched.executors.worker.marking_loop import name_of, new_marking_loop, read_nothing
 from aiosched.executors.worker.process_parts import parts_of_loop, parts_of_this_process
 from aiosched.executors.worker.process_state import SharedProcessState
 from aiosched.executors.worker.processes import has_children, peak_memory
@@ -58,6 +58,7 @@ from aiosched.executors.worker.protocol import (
     error_of,
     frame,
 )
+from aiosched.forks import reset_in_children
 
 _LARGE: Final = 1_048_576  # bytes of XComs in one message
 
@@ -271,6 +272,7 @@ class AsyncWorker(asyncio.Protocol):
             coroutine = cast("DrivenCoroutine[None]", task.get_coro())
             self._left_behind.append(coroutine.inner)
             coroutine.inner = _end_child()
+        read_nothing(self._loop)
         self._loop.call_soon(os._exit, 0)
 
     def _cancel(self, key: AttemptKey) -> None:
@@ -299,6 +301,7 @@ async def _work(
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: None)  # the scheduler requests that by closing the socket
+    reset_in_children(signal.SIGTERM)
     worker = AsyncWorker(config, gone, sign, lease, log_files)
     os.register_at_fork(after_in_child=partial(worker.let_go, sock.fileno()))
     transport, _ = await loop.create_unix_connection(lambda: worker, sock=sock)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -60,6 +61,17 @@ def _marked(kwargs: dict[str, Any]) -> dict[str, Any]:
     if log is None or leftovers.COMMAND in env:
         return kwargs
     return {**kwargs, "env": {**env, leftovers.COMMAND: name_of(log.attempt.key)}}
+
+
+def read_nothing(loop: Any) -> None:
+    """In a forked child: `loop`, a copy of the parent's, finds nothing that the parent waits for.
+
+    They share the poller. What the child reads, as a byte that wakes the loop, never reaches the parent.
+    """
+    if hasattr(select, "epoll"):  # a kqueue is not inherited
+        poller = loop._get_backend_id() if hasattr(loop, "_get_backend_id") else loop._selector.fileno()
+        with select.epoll() as empty:
+            os.dup2(empty.fileno(), poller, inheritable=False)
 
 
 def new_marking_loop() -> asyncio.AbstractEventLoop:

@@ -63,6 +63,7 @@ from aiosched.executors.worker.protocol import (
     error_of,
     frame,
 )
+from aiosched.forks import reset_in_children
 
 _READ: Final = 262_144
 
@@ -257,6 +258,7 @@ class Worker:
         self._left_children = self._is_changed = False
         self._memory = peak_memory()
         signal.signal(signal.SIGTERM, self._on_term)
+        reset_in_children(signal.SIGTERM)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         capture_process(config.log_level)
         self._housekeeping = Housekeeping(output)
