@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiosched.core.fleet.replicas import (
@@ -90,6 +90,7 @@ def test_a_replica_must_have_what_the_primary_had_so_long_ago() -> None:
     assert passed().least(now=0.0) is None
 
 
+@example([(1.8731336833198444, 0), (1.1208190449919726, 0)], 0, 10.0)  # the sum is rounded
 @given(
     st.lists(st.tuples(st.floats(0.1, 5), st.integers(0, 500)), min_size=1), st.integers(0, 20_000), st.floats(0, 20)
 )

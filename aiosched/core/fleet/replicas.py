@@ -80,11 +80,11 @@ class PassedPositions:
 
     def is_young(self, now: float) -> bool:
         """Whether too little is known to say that something is more than `MOST_BEHIND` behind."""
-        return not self._seen or self._seen[0][0] > now - MOST_BEHIND
+        return not self._seen or now - self._seen[0][0] < MOST_BEHIND
 
     def least(self, now: float) -> int | None:
         """The position that a replica must have now, to be at most `MOST_BEHIND` behind; None: nobody can tell."""
-        return next((position for at, position in self._seen if at >= now - MOST_BEHIND), None)
+        return next((position for at, position in self._seen if now - at <= MOST_BEHIND), None)
 
     def behind(self, position: int, now: float) -> float | None:
         """How many seconds what a replica shows is older than the primary, at most; None: longer than is known."""
