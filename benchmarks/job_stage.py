@@ -30,7 +30,7 @@ DAG_FILE: Final = Path(__file__).parent / "job_dags" / "jobs.py"
 NIGHTLY: Final = "sales_nightly"
 NIGHTS: Final = 30
 _OTHERS: Final = 994  # DAGs that only have a history; with the six they are 1,000
-_PATIENCE: Final = 60.0  # seconds for what the service has to do by itself
+_PATIENCE: Final = 240.0  # seconds for what the service has to do by itself
 _SETTINGS: Final = {
     "AIOSCHED__WEB__LOOPBACK_LOGIN": "none",
     "AIOSCHED__LOGS__LEVEL": "INFO",
@@ -70,7 +70,7 @@ class JobStage:
 
     async def api(self, method: str, path: str, **options: Any) -> Any:
         """Ask the REST API; the JSON of its answer."""
-        async with httpx2.AsyncClient(base_url=f"{self.url}/api/v1/", timeout=30, trust_env=False) as client:
+        async with httpx2.AsyncClient(base_url=f"{self.url}/api/v1/", timeout=_PATIENCE, trust_env=False) as client:
             answer = await client.request(method, path, **options)
             answer.raise_for_status()
             return answer.json() if answer.content else None
@@ -93,7 +93,7 @@ async def job_stage(at: Stage, size: int) -> AsyncIterator[JobStage]:
     (at.folders.dags / "said").touch()
     serve = await start_serve(at.folders, dsn=at.dsn, web=True, settings=_SETTINGS)
     try:
-        await serve.wait_ready()
+        await serve.wait_ready(_PATIENCE)
         made = JobStage(str(serve.facts["web"]["url"]), at.folders.dags, _last_night())
         await _begin(made, at.conn)
         yield made

@@ -219,6 +219,7 @@ async def browser() -> AsyncIterator[Browser]:
             env=os.environ | {"AIOSCHED_CHROMIUM": CHROMIUM},  # type: ignore[arg-type]
             args=["--no-sandbox"],
         )
+        browser.on("context", lambda context: context.set_default_timeout(PATIENCE * 1000))  # whoever opens a page
         yield browser
         await browser.close()
 

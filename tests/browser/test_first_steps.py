@@ -13,6 +13,7 @@ from benchmarks.processes import temporary_folders
 from benchmarks.stage import start_serve
 from tests.browser.conftest import Tab, finished
 from tests.databases import TEMPLATE, Server
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -26,7 +27,7 @@ async def test_the_first_dag_is_on_every_page(server: Server, browser: Browser) 
         settings = {"AIOSCHED__WEB__LOOPBACK_LOGIN": "none", "AIOSCHED__LOGS__LEVEL": "INFO"}
         serve = await start_serve(folders, dsn=dsn, web=True, settings=settings)
         try:
-            await serve.wait_ready()
+            await serve.wait_ready(PATIENCE)
             url = str(serve.facts["web"]["url"])
             run_id = await finished(url, "hello")
             context = await browser.new_context(viewport={"width": 1280, "height": 800})

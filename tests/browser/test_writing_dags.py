@@ -26,7 +26,7 @@ async def test_the_dags_of_the_page_do_what_it_says(server: Server, browser: Bro
         (folders.dags / "writing.py").write_text("\n".join(written), encoding="utf-8")
         serve = await start_serve(folders, dsn=dsn, web=True, settings={"AIOSCHED__WEB__LOOPBACK_LOGIN": "none"})
         try:
-            await serve.wait_ready()
+            await serve.wait_ready(PATIENCE)
             url = str(serve.facts["web"]["url"])
             async with httpx2.AsyncClient(base_url=f"{url}/api/v1/", timeout=PATIENCE, trust_env=False) as client:
                 runs = {dag_id: await run(client, url, dag_id) for dag_id in TRIGGERED}
