@@ -14,6 +14,7 @@ from playwright.async_api import Browser, Error, Request, Route, expect
 from aiosched.db.server.releases import EMBEDDED, what_is_missing
 from aiosched.db.statements import ownership
 from tests.browser.conftest import Service, Tab
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -390,7 +391,7 @@ async def test_a_scheduler_that_drains_and_one_that_goes_are_told(service: Servi
     try:
         async with conn.transaction():
             facts = {"hostname": "elsewhere", "pid": 7, "version": "0", "executor": "inline", "slots": 1}
-            other = await ownership.register(conn, name="other", lease=60.0, **facts)
+            other = await ownership.register(conn, name="other", lease=PATIENCE, **facts)
             await conn.execute("UPDATE scheduler SET draining = true WHERE incarnation = $1", other)
 
         await expect(card).to_contain_text("draining")
