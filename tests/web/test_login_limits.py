@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import httpx2
 import pytest
 from fastapi import FastAPI
 
 from aiosched.config import Settings, WebSettings
+from aiosched.db.people import login_failures
+from aiosched.db.server.connection import DatabaseConnection
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.login_limits import counters_of
 from aiosched.web.requests.request_client import RequestClient
+from tests.patience import PATIENCE
 from tests.web.logins import client_of, log_in
+
+
+@pytest.fixture(autouse=True)
+def _waits_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the first, of a second, may be over before a busy machine asks again."""
+    delay = login_failures.delay
+
+    async def longer(conn: DatabaseConnection, waits: Mapping[str, float]) -> None:
+        await delay(conn, {key: seconds * PATIENCE for key, seconds in waits.items()})
+
+    monkeypatch.setattr(login_failures, "delay", longer)
 
 
 async def test_guessing_is_slowed_down(browser: httpx2.AsyncClient) -> None:
