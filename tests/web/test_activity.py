@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 
+from aiosched.clock import FakeClock
 from aiosched.db.server.engine import Database
 from tests.cli.records import add_dag, add_run, add_task, insert, own
 
@@ -42,9 +44,10 @@ async def test_a_day_of_runs_by_hour_and_the_errors_of_those_that_failed(db: Dat
     ],
 )
 async def test_a_run_that_only_waits_is_not_called_slow(
-    db: Database, api: httpx2.AsyncClient, states: tuple[str | None, ...], words: str
+    db: Database, app: FastAPI, api: httpx2.AsyncClient, states: tuple[str | None, ...], words: str
 ) -> None:
     now = datetime.now(UTC)
+    app.state.request_client.clock = FakeClock(now)
     version = await add_dag(db, "sales")
     for number in range(3):
         at = now - timedelta(days=3 - number)
@@ -62,8 +65,9 @@ async def test_a_run_that_only_waits_is_not_called_slow(
     assert slow["words"] == expected[words]
 
 
-async def test_what_runs_longer_than_usual_needs_attention(db: Database, api: httpx2.AsyncClient) -> None:
+async def test_what_runs_longer_than_usual_needs_attention(db: Database, app: FastAPI, api: httpx2.AsyncClient) -> None:
     now = datetime.now(UTC)
+    app.state.request_client.clock = FakeClock(now)
     for dag_id, running in (("slow", timedelta(minutes=138)), ("quick", timedelta(minutes=101))):
         version = await add_dag(db, dag_id)
         for number in range(3):
