@@ -31,6 +31,7 @@ from aiosched.web.app import make_app
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.server import uvicorn_server as server
 from tests.conftest import NIGHTLY, NIGHTLY_TIMEOUT
+from tests.patience import PATIENCE
 
 EXAMPLES: Final = {  # of each operation
     GenerationMode.POSITIVE: 90 if NIGHTLY else 2,
@@ -107,10 +108,10 @@ def url(dsn: str, tmp_path: Path) -> Iterator[str]:
     ready: Future[tuple[int, Callable[[], None]]] = Future()
     thread = threading.Thread(target=_serve, args=(dsn, tmp_path, ready))
     thread.start()
-    port, end = ready.result(30)
+    port, end = ready.result(PATIENCE)
     yield f"http://127.0.0.1:{port}"
     end()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -154,7 +155,7 @@ def test_no_request_makes_it_fail_or_break_its_word(url: str) -> None:
             def ask(case: schemathesis.Case) -> None:
                 nonlocal number
                 number += 1
-                answer = case.call(base_url=url, timeout=30)
+                answer = case.call(base_url=url, timeout=PATIENCE)
                 if answer.content != _NOT_HTTP:
                     case.validate_response(answer, checks=_CHECKED)
 

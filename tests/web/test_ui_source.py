@@ -11,6 +11,8 @@ from typing import Final
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT: Final = Path(__file__).parents[2]
 UI: Final = ROOT / "aiosched" / "web" / "ui"
 TOOLS: Final = ROOT / "tools" / "ui"
@@ -28,7 +30,7 @@ needs_tools = pytest.mark.skipif(
 def run(*arguments: str) -> None:
     """Run a tool; what it complains about fails the test."""
     assert NODE is not None
-    done = subprocess.run([NODE, *arguments], cwd=TOOLS, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([NODE, *arguments], cwd=TOOLS, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
