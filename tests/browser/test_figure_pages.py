@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import asyncpg
 import pytest
 from playwright.async_api import expect
@@ -53,8 +55,8 @@ async def test_figures_of_a_week_are_charted_for_the_fleet_one_scheduler_and_a_p
         await tab.check_access()
         await tab.picture("schedulers-history")
 
-        for words in ("1 h", "7 d"):
-            async with page.expect_response("**/figures?*") as answer:
+        for words, hours in (("1 h", 1), ("7 d", 168)):
+            async with page.expect_response(re.compile(rf"/figures\?(.*&)?hours={hours}(&|$)")) as answer:
                 await page.get_by_role("button", name=words, exact=True).click()
             found = await (await answer.value).json()
             assert len(found["points"]) > (50 if words == "1 h" else 140)
