@@ -288,6 +288,10 @@ class Tab:
         await box.get_by_role("button", name=name).click()
         await self.page.keyboard.press("Escape")
 
+    async def two_keys(self, first: str, second: str) -> None:
+        """Press a shortcut of two keys: both are under way at once, so the browser has the second one in time."""
+        await asyncio.gather(self.page.keyboard.press(first), self.page.keyboard.press(second))
+
     async def picture(self, name: str) -> None:
         """A screenshot, where somebody wants them."""
         if SCREENSHOTS:

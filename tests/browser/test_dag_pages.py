@@ -619,8 +619,7 @@ async def test_the_tabs_of_a_page_do_not_scroll_up_and_down(tab: Tab) -> None:
 async def test_the_keyboard_leads_through_the_pages_and_lists_itself(tab: Tab) -> None:
     page = await tab.open("/")
     await expect(page.get_by_role("heading", name="Home")).to_be_visible()
-    await page.keyboard.press("g")
-    await page.keyboard.press("d")
+    await tab.two_keys("g", "d")
     await expect(page).to_have_url(re.compile("/dags$"))
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("search DAGs")

@@ -32,8 +32,7 @@ async def test_two_keys_win_over_one_and_a_dialog_keeps_the_keyboard_to_itself(t
     page = await tab.open("/dags/wide?tab=details")
     await expect(page.get_by_role("button", name="Trigger …")).to_be_visible()
 
-    await page.keyboard.press("g")
-    await page.keyboard.press("r")  # alone it triggers
+    await tab.two_keys("g", "r")  # the second one alone triggers
     await expect(page).to_have_url(re.compile("/runs$"))
 
     await page.go_back()
@@ -42,8 +41,7 @@ async def test_two_keys_win_over_one_and_a_dialog_keeps_the_keyboard_to_itself(t
     dialog = page.get_by_role("dialog", name="Trigger wide")
     await expect(dialog.get_by_label("Run id")).to_be_visible()
     await dialog.get_by_role("button", name="Cancel").focus()
-    await page.keyboard.press("g")
-    await page.keyboard.press("d")
+    await tab.two_keys("g", "d")
     await page.keyboard.press("3")
     await expect(dialog).to_be_visible()
     await page.keyboard.press("Escape")
