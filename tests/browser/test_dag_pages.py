@@ -34,24 +34,21 @@ STEP = """async ([selector, kind, steps]) => {
 
 async def test_home_shows_health_figures_what_needs_attention_and_the_timeline(service: Service, tab: Tab) -> None:
     await service.run("stages", "failed", "for-home")
-    for theme in ("light", "dark"):
-        page = await tab.open("/", theme)
-        for part in ("Database", "Schedulers", "Executors", "Parser"):
-            await expect(page.get_by_label("Health").get_by_text(part, exact=False).first).to_be_visible()
-        await expect(page.get_by_label("Now").get_by_text(re.compile("^runs? failed$"))).to_be_visible()
-        await expect(page).to_have_title(re.compile("^PROD · Home · aiosched$"))
-        await expect(page.get_by_label("Main").get_by_text("PROD", exact=True)).to_be_visible()
-        failure = page.locator(".attention").get_by_role("listitem").filter(has_text="stages")
-        await expect(failure.get_by_role("link").first).to_be_visible()
-        for words in ("tasks? running", "tasks? queued", "scheduled or deferred", "(DAG is|DAGs are) late"):
-            await expect(page.get_by_label("Now").get_by_text(re.compile(f"^{words}$"))).to_be_visible()
-        await expect(page.locator(".timeline .run").first).to_be_visible()
-        await expect(page.get_by_role("img", name=re.compile(r"\d failed")).last).to_be_visible()
-        await expect(page.get_by_role("region", name="Failures by error").get_by_role("listitem")).not_to_have_count(0)
-        upcoming = page.locator(".timeline .coming").first
-        await expect(upcoming).to_have_attribute("title", re.compile("hourly: scheduled for"))
-        await tab.check_access()
-        await tab.picture(f"home-{theme}")
+    page = await tab.open("/")
+    for part in ("Database", "Schedulers", "Executors", "Parser"):
+        await expect(page.get_by_label("Health").get_by_text(part, exact=False).first).to_be_visible()
+    await expect(page.get_by_label("Now").get_by_text(re.compile("^runs? failed$"))).to_be_visible()
+    await expect(page).to_have_title(re.compile("^PROD · Home · aiosched$"))
+    await expect(page.get_by_label("Main").get_by_text("PROD", exact=True)).to_be_visible()
+    failure = page.locator(".attention").get_by_role("listitem").filter(has_text="stages")
+    await expect(failure.get_by_role("link").first).to_be_visible()
+    for words in ("tasks? running", "tasks? queued", "scheduled or deferred", "(DAG is|DAGs are) late"):
+        await expect(page.get_by_label("Now").get_by_text(re.compile(f"^{words}$"))).to_be_visible()
+    await expect(page.locator(".timeline .run").first).to_be_visible()
+    await expect(page.get_by_role("img", name=re.compile(r"\d failed")).last).to_be_visible()
+    await expect(page.get_by_role("region", name="Failures by error").get_by_role("listitem")).not_to_have_count(0)
+    upcoming = page.locator(".timeline .coming").first
+    await expect(upcoming).to_have_attribute("title", re.compile("hourly: scheduled for"))
     await failure.get_by_role("link", name="View run").click()
     await expect(page).to_have_url(re.compile(r"/dags/stages/runs/for-home$"))
 
