@@ -13,12 +13,19 @@ from aiosched.db.people import accounts
 from aiosched.db.server.engine import Database
 from aiosched.web.app import make_app
 from aiosched.web.auth.passwords import hash_password
+from aiosched.web.requests import request_client as request_client_module
 from aiosched.web.requests.request_client import RequestClient
 from aiosched.web.views import database_watch
 from tests.conftest import NIGHTLY
 from tests.database_roles import roles_of
 from tests.patience import PATIENCE
 from tests.web.logins import PASSWORD, client_of
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests are waited for as long as a busy scheduler needs: after five seconds the answer is that they wait."""
+    monkeypatch.setattr(request_client_module, "ANSWER_SECONDS", PATIENCE)
 
 
 @pytest.fixture

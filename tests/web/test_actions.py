@@ -59,7 +59,7 @@ def typed() -> DAG:
 
 
 @pytest.fixture
-async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
+async def scheduler(answered: None, dsn: str) -> AsyncIterator[Scheduler]:
     async with Scheduler(
         dsn=dsn, dags=[sales(), typed()], settings=Settings(web=WebSettings(auth="none"))
     ) as scheduler:

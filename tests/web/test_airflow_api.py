@@ -98,7 +98,7 @@ async def served(db: Database, settings: Settings) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def scheduler(dsn: str, tmp_path: Path) -> AsyncIterator[Scheduler]:
+async def scheduler(answered: None, dsn: str, tmp_path: Path) -> AsyncIterator[Scheduler]:
     async with Scheduler(dsn=dsn, dags=[sales()], settings=settings_with(tmp_path)) as scheduler:
         yield scheduler
 

@@ -21,7 +21,7 @@ from tests.patience import PATIENCE
 
 
 @pytest.fixture
-async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
+async def scheduler(answered: None, dsn: str) -> AsyncIterator[Scheduler]:
     with DAG("shop") as dag:
         pin = Param("", type="string", format="password")
         HITLOperator(

@@ -32,7 +32,7 @@ BAD: Final[tuple[tuple[Any, str], ...]] = (
 
 
 @pytest.fixture
-async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
+async def scheduler(answered: None, dsn: str) -> AsyncIterator[Scheduler]:
     @task
     async def one() -> None: ...
 

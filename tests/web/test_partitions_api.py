@@ -30,7 +30,7 @@ def dags() -> list[DAG]:
 
 
 @pytest.fixture
-async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
+async def scheduler(answered: None, dsn: str) -> AsyncIterator[Scheduler]:
     async with Scheduler(dsn=dsn, dags=dags(), settings=Settings(web=WebSettings(auth="none"))) as scheduler:
         yield scheduler
 

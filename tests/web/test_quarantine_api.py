@@ -84,7 +84,7 @@ async def test_metrics_count_them_for_the_fleet(app: FastAPI) -> None:
 
 
 @pytest.fixture
-async def scheduler(dsn: str) -> AsyncIterator[Scheduler]:
+async def scheduler(answered: None, dsn: str) -> AsyncIterator[Scheduler]:
     @task
     async def work() -> None: ...
 

@@ -97,7 +97,7 @@ class Place:
 
 
 @pytest.fixture
-async def place(dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
+async def place(answered: None, dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
     settings = Settings(web=WebSettings(auth="none", airflow_api=True))
     settings.core.home = tmp_path
     settings.secrets.fernet_keys = new_key()
