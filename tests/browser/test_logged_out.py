@@ -359,7 +359,7 @@ DIALOGS: dict[str, tuple[str, str, list[Field], list[Field]]] = {  # page, butto
 }
 
 
-@pytest.mark.parametrize("kind", ["connection", *(pytest.param(each, marks=pytest.mark.slow) for each in DIALOGS)])
+@pytest.mark.parametrize("kind", DIALOGS)
 async def test_other_forms_are_filled_in_again(context: BrowserContext, site: Site, kind: str) -> None:
     path, button, typed, secret = DIALOGS[kind]
     page = await opened(context, site, path)
