@@ -216,19 +216,23 @@ def without_passwords(bare: Project) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def project(bare: Project, without_passwords: object) -> Project:
+def project(bare: Project, without_passwords: object) -> Iterator[Project]:
     """The default profile, after the first two lines of README.md."""
     passwords, build, _ = readme_lines()
     bare.do(passwords)
     started = bare.start(build)
-    until(
-        lambda: (started.poll(), [one["Name"] for one in bare.containers("web") if well(one)]),
-        lambda seen: seen[0] is not None or bool(seen[1]),
-        bare.state,
-    )
-    assert started.poll() is None, (bare.folder / "typed.log").read_text()[-6000:]
-    bare.first = started  # type: ignore[attr-defined]
-    return bare
+    try:
+        until(
+            lambda: (started.poll(), [one["Name"] for one in bare.containers("web") if well(one)]),
+            lambda seen: seen[0] is not None or bool(seen[1]),
+            bare.state,
+        )
+        assert started.poll() is None, (bare.folder / "typed.log").read_text()[-6000:]
+        bare.first = started  # type: ignore[attr-defined]
+        yield bare
+    finally:  # the test that ends it may run in another process
+        started.send_signal(signal.SIGINT)
+        started.wait(PATIENCE)
 
 
 def secrets(project: Project) -> dict[str, str]:
