@@ -26,7 +26,6 @@ from typing import Any, Final, TextIO, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import WorkStealingScheduling
 
 from aiosched.airflow.finder import install
 from aiosched.authoring.base.settings import defaults, use_defaults
@@ -43,6 +42,7 @@ from tests import left_tasks, tiers, warm
 from tests.databases import TEMPLATE, Server, server_at
 from tests.engines.brokers import rabbitmq, redis  # noqa: F401  fixtures
 from tests.parsing.kept_supervisors import KeptSupervisors
+from tests.sharing import WholeFiles
 
 T = TypeVar("T")
 
@@ -138,12 +138,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WorkStealingScheduling | None:
-    """With `-n 2`, each process takes a half of the list: a browser, a broker or a cluster is started by one of them.
-
-    Whoever has finished takes over what the other one has not begun.
-    """
-    return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFiles | None:
+    """For `-n 2`."""
+    return WholeFiles(config, log) if config.option.dist == "load" else None
 
 
 @pytest.fixture
